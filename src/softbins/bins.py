@@ -1,0 +1,169 @@
+"""The bins: a partition of the target's range [a, b], the support of every histogram."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softbins.checks import require
+
+Values = Tensor | NDArray[Any] | Sequence[float]
+
+
+class Bins:
+    """Increasing edges l_1 < ... < l_{k+1}, which cut [a, b] into k bins (Section 2.2).
+
+    Bin i is [l_i, l_{i+1}); the last one also holds its right end. Edges are kept in float64
+    whatever the network's precision, because a target near an edge must land on its right side.
+    A `Bins` never changes after it was made.
+
+    >>> Bins([0.0, 1.0, 3.0]).centers
+    tensor([0.5000, 2.0000], dtype=torch.float64)
+    """
+
+    def __init__(self, edges: Values) -> None:
+        self.edges = _checked_edges(edges)
+        self.widths = self.edges.diff()
+        self.centers = self.edges[:-1] + self.widths / 2
+        self.count = len(self.widths)
+        self.low, self.high = self.edges[0].item(), self.edges[-1].item()
+        self.step = _common_width(self.edges)
+        self._inner = self.edges[1:-1].contiguous()
+
+    @classmethod
+    def uniform(cls, low: float, high: float, count: int) -> Bins:
+        """`count` equal bins on [low, high]: the paper's choice, on the target's printed range."""
+        count = _checked_count(count)
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ValueError(f"low, high: need finite low < high, got low={low}, high={high}")
+        return cls(torch.linspace(low, high, count + 1, dtype=torch.float64))
+
+    @classmethod
+    def covering(
+        cls, y: Values, count: int, sigma_ratio: float = 1.0, padding: float = 3.0
+    ) -> Bins:
+        """`count` equal bins in which every target keeps `padding` sigmas of room on both sides.
+
+        With sigma = sigma_ratio * width, the width w solves
+        count * w = max(y) - min(y) + 2 * padding * sigma_ratio * w. Without the room, targets
+        near the ends would lose the outer half of their Gaussian, which biases the mean inwards.
+        """
+        count, values = _checked_count(count), _checked_targets(y)
+        reserved = 2 * padding * sigma_ratio
+        if not 0 <= reserved < count:
+            raise ValueError(
+                f"count: {count} bins leave none for the targets after 2 * padding * sigma_ratio "
+                f"= {reserved:g} bins of room; need sigma_ratio, padding >= 0 and more bins"
+            )
+        low, high = float(values.min()), float(values.max())
+        width = max((high - low) / (count - reserved), _smallest_width(low, high, count))
+        start = low + (high - low) / 2 - width * count / 2
+        return cls(start + width * np.arange(count + 1))
+
+    @classmethod
+    def quantile(cls, y: Values, count: int) -> Bins:
+        """`count` bins that each hold about the same share of `y`, exactly `count` of them.
+
+        Every distinct value owns the cell half-way to its neighbours and spreads its share
+        evenly over it, which makes the cumulative share strictly increasing, so that its
+        inverse gives distinct edges. A repeated value counts for one bin's share at most:
+        it could not fill more bins, and would take them from the rest.
+        """
+        count, values = _checked_count(count), _checked_targets(y)
+        distinct, repeats = np.unique(values, return_counts=True)
+        if len(distinct) == 1:
+            return cls.covering(values, count, padding=0.0)
+        shares = np.minimum(repeats, len(values) / count)
+        cumulative = np.concatenate([[0.0], np.cumsum(shares)])
+        levels = np.linspace(0.0, cumulative[-1], count + 1)
+        return cls(_strictly_increasing(np.interp(levels, cumulative, _cells(distinct))))
+
+    def index(self, y: Tensor) -> Tensor:
+        """The bin of each target; targets outside [a, b] belong to the nearest bin."""
+        return self.locate(require("y", y).to(self.edges))
+
+    def locate(self, y: Tensor) -> Tensor:
+        """`index` for targets that are known to be finite and are in the edges' precision."""
+        return torch.searchsorted(self._inner, y.contiguous(), right=True)
+
+    def to(self, device: torch.device | str) -> Bins:
+        """The same bins on another device."""
+        return self if self.edges.device == torch.device(device) else Bins(self.edges.to(device))
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bins) and torch.equal(self.edges, other.edges.to(self.edges))
+
+    def __hash__(self) -> int:
+        return hash((self.count, self.low, self.high))
+
+    def __repr__(self) -> str:
+        kind = "equal" if self.step is not None else "unequal"
+        return f"Bins({self.count} {kind} bins on [{self.low:g}, {self.high:g}])"
+
+
+def _checked_edges(edges: Values) -> Tensor:
+    result = torch.as_tensor(edges).detach().to(torch.float64).clone()
+    if result.ndim != 1:
+        raise ValueError(f"edges: need one dimension, got shape {tuple(result.shape)}")
+    if len(result) < 3:
+        raise ValueError(f"edges: need at least two bins (three edges), got {len(result)} edges")
+    require("edges", result)
+    falls = torch.nonzero(result.diff() <= 0)
+    if len(falls):
+        i = int(falls[0])
+        pair = f"edges[{i}]={result[i].item()!r} and edges[{i + 1}]={result[i + 1].item()!r}"
+        raise ValueError(f"edges: must increase, but {pair} do not")
+    if not math.isfinite(result[-1].item() - result[0].item()):
+        raise ValueError(f"edges: the range [{result[0]:g}, {result[-1]:g}] overflows float64")
+    return result
+
+
+def _checked_count(count: int) -> int:
+    if isinstance(count, bool) or int(count) != count or count < 2:
+        raise ValueError(f"count: need a whole number of at least two bins, got {count}")
+    return int(count)
+
+
+def _checked_targets(y: Values) -> NDArray[np.float64]:
+    values = torch.as_tensor(y).detach().cpu().reshape(-1).double()
+    if len(values) == 0:
+        raise ValueError("y: need at least one target to place bins, got none")
+    return np.asarray(require("y", values, hint="drop or impute those rows").numpy())
+
+
+def _smallest_width(low: float, high: float, count: int) -> float:
+    """A width that keeps edges apart in float64, and bins of a sensible size if y is constant."""
+    largest = max(abs(low), abs(high))
+    return max(largest, 1.0) / count if low == high else 4 * float(np.spacing(largest))
+
+
+def _common_width(edges: Tensor) -> float | None:
+    """The bins' width if it is the same for all, up to the rounding of the edges themselves."""
+    count = len(edges) - 1
+    step = ((edges[-1] - edges[0]) / count).item()
+    ideal = edges[0] + step * torch.arange(count + 1, dtype=edges.dtype, device=edges.device)
+    rounding = 4 * torch.finfo(edges.dtype).eps * edges.abs().max()
+    return step if (edges - ideal).abs().max() <= rounding else None
+
+
+def _cells(distinct: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The borders half-way between neighbours; the outer cells are symmetric about their value."""
+    middles = distinct[:-1] + np.diff(distinct) / 2
+    first, last = 2 * distinct[0] - middles[0], 2 * distinct[-1] - middles[-1]
+    return np.concatenate([[first], middles, [last]])
+
+
+def _strictly_increasing(edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Move edges that rounding made equal to the next float."""
+    for i in range(1, len(edges)):
+        edges[i] = max(edges[i], np.nextafter(edges[i - 1], np.inf))
+    return edges

@@ -1,0 +1,175 @@
+"""The Histogram Loss (Equation 2), and the bound on its gradient (Proposition 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from softbins.bins import Bins
+from softbins.checks import require
+from softbins.histogram import Histogram
+from softbins.targets import Gaussian, Target
+
+Reduction = Literal["mean", "sum", "none"]
+PAPER_TARGET = Gaussian.of_bins(1.0)
+
+
+class HistogramLoss(nn.Module):
+    """HL(p, q) = -sum_i p_i log f_i between the target's weights p and the softmax f of logits.
+
+    `loss(logits, y)` for logits of shape (..., k) and targets of shape (...);
+    `loss.distribution(logits)` is the prediction. The gradient with respect to the logits is
+    f - p (Appendix A). Low precision logits are computed in float32. `state_dict` carries the
+    bins, because a network's outputs mean nothing without them.
+    """
+
+    edges: Tensor
+
+    def __init__(
+        self, bins: Bins, target: Target = PAPER_TARGET, reduction: Reduction = "mean"
+    ) -> None:
+        super().__init__()
+        if not isinstance(bins, Bins):
+            raise TypeError(f"bins: expected Bins, got {type(bins).__name__}")
+        if not isinstance(target, Target):
+            raise TypeError(f"target: expected a target such as Gaussian(0.1), got {target!r}")
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(f"reduction: expected 'mean', 'sum' or 'none', got {reduction!r}")
+        self.bins, self.target, self.reduction = bins, target, reduction
+        self.register_buffer("edges", bins.edges)
+
+    def forward(
+        self,
+        logits: Tensor,
+        y: Tensor,
+        weight: Tensor | None = None,
+        *,
+        sigma: float | Tensor | None = None,
+    ) -> Tensor:
+        """The loss of `logits` (..., k) for targets `y` (...).
+
+        `weight` (...) weighs the rows: "mean" is then the weighted mean. `sigma` replaces that
+        of a Gaussian target for this call; a tensor broadcasts against `y`.
+        """
+        self._check(logits, y)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        weights = self._target(sigma).weights(y, self.bins).to(logits.dtype)
+        rows = -(weights * F.log_softmax(logits, -1)).sum(-1)
+        return self._reduced(rows, weight)
+
+    def distribution(self, logits: Tensor) -> Histogram:
+        """The predicted distribution; its `mean` is the paper's prediction."""
+        return Histogram(self.bins, logits=logits)
+
+    def extra_repr(self) -> str:
+        """The parts, for `print`."""
+        return f"{self.bins}, {self.target}, reduction={self.reduction!r}"
+
+    def _target(self, sigma: float | Tensor | None) -> Target:
+        if sigma is None:
+            return self.target
+        if not isinstance(self.target, Gaussian):
+            raise ValueError(f"sigma: {type(self.target).__name__} has none, only Gaussian does")
+        return self.target.with_sigma(sigma)
+
+    def _check(self, logits: Tensor, y: Tensor) -> None:
+        if logits.ndim == 0 or logits.shape[-1] != self.bins.count:
+            raise ValueError(
+                f"logits: last dimension must be the number of bins, {self.bins.count}, "
+                f"got shape {tuple(logits.shape)}"
+            )
+        if y.shape != logits.shape[:-1]:
+            raise ValueError(
+                f"y: shape {tuple(y.shape)} does not match logits of shape "
+                f"{tuple(logits.shape)}; need {tuple(logits.shape[:-1])}"
+            )
+        if not (logits.device == y.device == self.edges.device):
+            raise ValueError(
+                f"logits are on {logits.device}, y on {y.device}, the bins on "
+                f"{self.edges.device}; move them to one device with .to()"
+            )
+
+    def _reduced(self, rows: Tensor, weight: Tensor | None) -> Tensor:
+        if self.reduction == "mean" and rows.numel() == 0:
+            raise ValueError("y: the mean over no targets is undefined; use reduction='sum'")
+        if weight is None:
+            return {"mean": torch.mean, "sum": torch.sum, "none": _unchanged}[self.reduction](rows)
+        weight = _checked_weight(weight, rows)
+        weighted = rows * weight
+        if self.reduction == "none":
+            return weighted
+        if self.reduction == "sum":
+            return weighted.sum()
+        total = require("weight", weight.sum(), low=_TINY, hint="give some row a weight above 0")
+        return weighted.sum() / total
+
+    # The edges stay in float64 whatever `.half()` or `.to(dtype)` does to the network, and
+    # `bins` follows the buffer through moves and checkpoints.
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> HistogramLoss:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.bins = self.bins.to(self.edges.device)
+        self.edges = self.bins.edges
+        return self
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[no-untyped-call]
+        self.bins = Bins(self.edges)
+        self.edges = self.bins.edges
+
+
+_TINY = torch.finfo(torch.float32).tiny
+
+
+def _unchanged(rows: Tensor) -> Tensor:
+    return rows
+
+
+def _checked_weight(weight: Tensor, rows: Tensor) -> Tensor:
+    if weight.shape != rows.shape:
+        raise ValueError(
+            f"weight: shape {tuple(weight.shape)} does not match y of shape {tuple(rows.shape)}"
+        )
+    return require("weight", weight.to(rows), low=0.0, hint="weights must not be negative")
+
+
+class GradientBound(NamedTuple):
+    """Proposition 1 for each row of a batch: `norm` is at most `bound`."""
+
+    bound: Tensor
+    norm: Tensor
+
+
+def gradient_bound(
+    body: nn.Module, head: nn.Linear, loss: HistogramLoss, x: Tensor, y: Tensor
+) -> GradientBound:
+    """Proposition 1: the norm of the gradient of HL at most (l + ||phi||) sum_i |p_i - f_i|.
+
+    The network is `head(body(x))`, with phi = body(x) and, for each row, the smallest valid
+    l = max_i ||grad_theta w_i' phi||. A bias of the head counts as a weight on a constant
+    feature 1 of phi. Returns the bound and the actual norm, over all parameters, of each row.
+    """
+    rows = [_row_bound(body, head, loss, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
+    return GradientBound(*(torch.stack(parts) for parts in zip(*rows, strict=True)))
+
+
+def _row_bound(
+    body: nn.Module, head: nn.Linear, loss: HistogramLoss, x: Tensor, y: Tensor
+) -> tuple[Tensor, Tensor]:
+    theta, last = list(body.parameters()), list(head.parameters())
+    phi = body(x)
+    logits = head(phi)
+    gradient = torch.autograd.grad(loss(logits, y), [*theta, *last], retain_graph=True)
+    slopes = [torch.autograd.grad(z, theta, retain_graph=True) for z in logits[0]] if theta else []
+    lipschitz = max((_norm(slope) for slope in slopes), default=torch.zeros(()))
+    features = torch.cat([phi[0], phi.new_ones(1)]) if head.bias is not None else phi[0]
+    error = (loss.target.weights(y, loss.bins) - torch.softmax(logits, -1)).abs().sum()
+    return ((lipschitz + features.norm()) * error).detach(), _norm(gradient)
+
+
+def _norm(parts: tuple[Tensor, ...]) -> Tensor:
+    return torch.cat([part.flatten() for part in parts]).norm()
