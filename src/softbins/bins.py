@@ -111,7 +111,7 @@ class Bins:
 
 
 def _checked_edges(edges: Values) -> Tensor:
-    result = torch.as_tensor(edges).detach().to(torch.float64).clone()
+    result = torch.as_tensor(edges, dtype=torch.float64).detach().clone()
     if result.ndim != 1:
         raise ValueError(f"edges: need one dimension, got shape {tuple(result.shape)}")
     if len(result) < 3:
@@ -134,7 +134,7 @@ def _checked_count(count: int) -> int:
 
 
 def _checked_targets(y: Values) -> NDArray[np.float64]:
-    values = torch.as_tensor(y).detach().cpu().reshape(-1).double()
+    values = torch.as_tensor(y, dtype=torch.float64).detach().cpu().reshape(-1)
     if len(values) == 0:
         raise ValueError("y: need at least one target to place bins, got none")
     return np.asarray(require("y", values, hint="drop or impute those rows").numpy())

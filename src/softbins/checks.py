@@ -44,6 +44,7 @@ def _inspect(values: Tensor, name: str, low: float, high: float, hint: str) -> N
 
 
 def _complaint(values: Tensor, name: str, low: float, high: float, hint: str) -> str:
+    values = values.cpu().double()
     bad = ~torch.isfinite(values)
     fault = "NaN or infinite"
     if not bad.any():

@@ -119,7 +119,7 @@ class Histogram(Distribution):
         """Quantiles of every histogram: shape (*batch, *q.shape)."""
         levels = _probability("q", q).to(self.probs)
         spread = levels.reshape(-1).expand(*self.batch_shape, levels.numel())
-        return self._inverse(spread).reshape(*self.batch_shape, *levels.shape)
+        return self._inverse(spread).reshape(self.batch_shape + levels.shape)
 
     def interval(
         self, coverage: float, kind: Literal["central", "shortest"] = "central"
@@ -182,7 +182,7 @@ class Histogram(Distribution):
         )
         # In (0, 1]: level 0 would be the first edge, even where the first bin is empty.
         samples = self._inverse(1 - uniform)
-        return samples.movedim(-1, 0).reshape(*shape, *self.batch_shape)
+        return samples.movedim(-1, 0).reshape(shape + self.batch_shape)
 
     # Mixtures
 
@@ -225,7 +225,7 @@ class Histogram(Distribution):
 
     def _spread(self, value: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Values of shape (*sample, *batch) as float64 (*batch, m), and the way back."""
-        value = torch.as_tensor(value, device=self.probs.device)
+        value = _tensor(value).to(self.probs.device)
         if torch.isnan(value).any():
             require("value", value)
         shape = torch.broadcast_shapes(value.shape, self.batch_shape)
@@ -273,7 +273,12 @@ def _normalised(probs: Tensor) -> Tensor:
 
 
 def _probability(name: str, levels: float | Sequence[float] | Tensor) -> Tensor:
-    return require(name, torch.as_tensor(levels), 0.0, 1.0, "probabilities lie in [0, 1]")
+    return require(name, _tensor(levels), 0.0, 1.0, "probabilities lie in [0, 1]")
+
+
+def _tensor(values: float | Sequence[float] | Tensor) -> Tensor:
+    """Numbers as a tensor that keeps all their digits."""
+    return values if isinstance(values, Tensor) else torch.tensor(values, dtype=torch.float64)
 
 
 def _expected(probs: Tensor, values: Tensor) -> Tensor:

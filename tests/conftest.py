@@ -1,0 +1,16 @@
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+# Two threads inside a small operation are slower than one, and the tests run in two processes.
+torch.set_num_threads(1)
+
+settings.register_profile(
+    "softbins", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile("softbins")
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
