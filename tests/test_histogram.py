@@ -165,7 +165,7 @@ def test_moments_agree_with_samples(bins):
     samples = histogram.sample((200_000,))
     error = 6 * histogram.stddev / math.sqrt(200_000)
     assert ((samples.mean(0) - histogram.mean).abs() <= error).all()
-    torch.testing.assert_close(samples.var(0), histogram.variance, rtol=0.05, atol=0)
+    torch.testing.assert_close(samples.var(0), histogram.variance, rtol=0.1, atol=0)
     shares = torch.stack([(samples <= q).double().mean(0) for q in histogram.quantile(0.3)])
     torch.testing.assert_close(shares.diagonal(), torch.full((3,), 0.3).double(), atol=0.01, rtol=0)
 

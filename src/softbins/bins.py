@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -94,7 +95,12 @@ class Bins:
 
     def to(self, device: torch.device | str) -> Bins:
         """The same bins on another device."""
-        return self if self.edges.device == torch.device(device) else Bins(self.edges.to(device))
+        if self.edges.device == torch.device(device):
+            return self
+        moved = copy.copy(self)
+        for name in ("edges", "widths", "centers", "_inner"):
+            setattr(moved, name, getattr(self, name).to(device))
+        return moved
 
     def __len__(self) -> int:
         return self.count

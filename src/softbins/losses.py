@@ -39,8 +39,9 @@ class HistogramLoss(nn.Module):
             raise TypeError(f"target: expected a target such as Gaussian(0.1), got {target!r}")
         if reduction not in ("mean", "sum", "none"):
             raise ValueError(f"reduction: expected 'mean', 'sum' or 'none', got {reduction!r}")
-        self.bins, self.target, self.reduction = bins, target, reduction
-        self.register_buffer("edges", bins.edges)
+        self.target, self.reduction = target, reduction
+        self.register_buffer("edges", None)
+        self._adopt(bins)
 
     def forward(
         self,
@@ -110,16 +111,21 @@ class HistogramLoss(nn.Module):
     # The edges stay in float64 whatever `.half()` or `.to(dtype)` does to the network, and
     # `bins` follows the buffer through moves and checkpoints.
 
+    def _adopt(self, bins: Bins) -> None:
+        self.bins = bins
+        # A copy: loading a checkpoint writes into the buffer, and `Bins` never change.
+        self.edges = bins.edges.clone()
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> HistogramLoss:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.bins = self.bins.to(self.edges.device)
-        self.edges = self.bins.edges
+        self._adopt(self.bins.to(self.edges.device))
         return self
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        given = state_dict.get(f"{prefix}edges", self.edges)
+        if given.shape == self.edges.shape:  # otherwise torch says so itself
+            self._adopt(Bins(given).to(self.edges.device))
         super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[no-untyped-call]
-        self.bins = Bins(self.edges)
-        self.edges = self.bins.edges
 
 
 _TINY = torch.finfo(torch.float32).tiny

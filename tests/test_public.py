@@ -1,0 +1,76 @@
+"""What the package promises to the outside, and how its parts may depend on each other."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import softbins
+
+SOURCE = Path(softbins.__file__).parent
+# Each room may import those before it.
+ORDER = ["checks", "bins", "targets", "histogram", "losses", "__init__"]
+PUBLIC = {
+    "Bins",
+    "FromCDF",
+    "Gaussian",
+    "GradientBound",
+    "Histogram",
+    "HistogramLoss",
+    "OneBin",
+    "Payoff",
+    "Similarity",
+    "Target",
+    "TwoHot",
+    "UniformMix",
+    "gradient_bound",
+}
+
+
+def test_public_names_are_exactly_these():
+    assert set(softbins.__all__) == PUBLIC
+    assert len(softbins.__all__) == len(PUBLIC)
+    modules = {name for name, value in vars(softbins).items() if inspect.ismodule(value)}
+    visible = {name for name in vars(softbins) if not name.startswith("_")}
+    assert visible - modules == PUBLIC
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_every_public_name_is_documented(name):
+    item = getattr(softbins, name)
+    assert item.__doc__
+    for attribute, member in vars(item).items() if inspect.isclass(item) else []:
+        own = inspect.isfunction(member) or isinstance(member, (property, classmethod))
+        if own and not attribute.startswith("_"):
+            assert inspect.getdoc(member), f"{name}.{attribute} has no docstring"
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("softbins"):
+            yield node.module.removeprefix("softbins").lstrip(".")
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.glob("*.py")), ids=lambda path: path.stem)
+def test_imports_point_one_way(path):
+    assert path.stem in ORDER, f"add {path.stem} to the order of rooms"
+    allowed = ORDER[: ORDER.index(path.stem)]
+    assert set(imports(path)) <= set(allowed)
+
+
+def test_importing_softbins_does_not_load_optional_libraries():
+    code = (
+        "import sys, softbins; "
+        "print([m for m in ('matplotlib', 'pandas', 'scipy', 'sklearn') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+def test_the_version_is_that_of_the_package():
+    from importlib.metadata import version
+
+    assert softbins.__version__ == version("softbins")
