@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import time
@@ -99,9 +98,15 @@ def show_memory(name: str, batch: int) -> None:
     pin()
     contestant(name, 64)()  # load every kernel before measuring
     run = contestant(name, batch)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = high_water()
     run()
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+    print(high_water() - before)
+
+
+def high_water() -> int:
+    """The peak of this process in bytes (getrusage would start at the parent's)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 def pin() -> None:

@@ -277,7 +277,10 @@ UNIT = Bins([0.0, 1.0, 2.0])
     [
         (lambda: Histogram(UNIT), "logits, probs: give exactly one"),
         (lambda: Histogram(UNIT, torch.zeros(2), torch.ones(2)), "give exactly one"),
-        (lambda: Histogram(UNIT, logits=torch.zeros(4, 3)), r"number of bins, 2, got shape \(4, 3\)"),
+        (
+            lambda: Histogram(UNIT, logits=torch.zeros(4, 3)),
+            r"number of bins, 2, got shape \(4, 3\)",
+        ),
         (lambda: Histogram(UNIT, logits=torch.zeros(())), r"got shape \(\)"),
         (lambda: Histogram(UNIT, probs=torch.tensor([0.5, -0.5])), r"probs: 1 of 2 .* \(-0.5\)"),
         (lambda: Histogram(UNIT, probs=torch.zeros(2)), "probs: .* sums to 0"),

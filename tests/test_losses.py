@@ -8,7 +8,16 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributions import kl_divergence
 
-from softbins import Bins, Gaussian, Histogram, HistogramLoss, OneBin, Similarity, gradient_bound
+from softbins import (
+    Bins,
+    Gaussian,
+    Histogram,
+    HistogramLoss,
+    OneBin,
+    Similarity,
+    fused,
+    gradient_bound,
+)
 from tests.instances import BINS, cases, targets
 
 EQUAL = BINS["equal"]
@@ -82,6 +91,36 @@ def test_a_target_outside_never_gives_nan_or_a_silent_zero(bins, outside, size):
             continue
         rows = HistogramLoss(bins, target, reduction="none")(torch.zeros(size, bins.count), y)
         torch.testing.assert_close(rows, torch.full((size,), math.log(bins.count)))
+
+
+@pytest.mark.parametrize("cast", ["like x86", "like ARM"])
+@pytest.mark.parametrize("shape", [(7,), (8, 375), (3000,)])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_target_that_is_not_finite_is_found_wherever_it_is(bad, shape, cast, monkeypatch):
+    if cast == "like ARM":
+        monkeypatch.setattr(fused, "NAN_HAS_A_CELL", True)
+    logits, y = batch(EQUAL, *shape)
+    y.view(-1)[-2] = bad
+    total = y.numel()
+    with pytest.raises(ValueError, match=f"y: 1 of {total} values are NaN or infinite"):
+        HistogramLoss(EQUAL)(logits, y)
+
+
+@pytest.mark.parametrize("size", BATCHES)
+def test_error_also_refuses_what_lies_just_outside(size):
+    loss = HistogramLoss(EQUAL, Gaussian.of_bins(1.0, outside="error"))
+    logits, y = batch(EQUAL, size)
+    y[3] = 1.0001
+    with pytest.raises(ValueError, match=r"y: 1 of .* outside \[0, 1\], the first at index 3"):
+        loss(logits, y)
+
+
+def test_an_end_that_float32_rounds_outwards_is_still_inside():
+    bins = Bins.uniform(0.0, 2011.3, 100)
+    y = torch.tensor([2011.3])
+    assert y.item() > bins.high
+    loss = HistogramLoss(bins, Gaussian.of_bins(1.0, outside="error"))
+    assert torch.isfinite(loss(torch.zeros(1, 100), y))
 
 
 @pytest.mark.parametrize("size", BATCHES)
@@ -182,7 +221,11 @@ def test_proposition_1_holds_on_random_networks(target, activation, bias):
 
 def test_proposition_1_norm_is_that_of_backward():
     bins = Bins.uniform(0, 1, 12)
-    loss, body, head = HistogramLoss(bins), nn.Sequential(nn.Linear(3, 5), nn.ReLU()), nn.Linear(5, 12)
+    loss, body, head = (
+        HistogramLoss(bins),
+        nn.Sequential(nn.Linear(3, 5), nn.ReLU()),
+        nn.Linear(5, 12),
+    )
     x, y = torch.randn(1, 3), torch.rand(1)
     loss(head(body(x)), y).backward()
     gradients = [p.grad.flatten() for p in [*body.parameters(), *head.parameters()]]

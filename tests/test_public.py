@@ -12,7 +12,7 @@ import softbins
 
 SOURCE = Path(softbins.__file__).parent
 # Each room may import those before it.
-ORDER = ["checks", "bins", "targets", "histogram", "losses", "__init__"]
+ORDER = ["checks", "bins", "targets", "fused", "histogram", "losses", "__init__"]
 PUBLIC = {
     "Bins",
     "FromCDF",

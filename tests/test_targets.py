@@ -36,7 +36,9 @@ def test_rows_are_distributions(bins, name, outside, dtype):
 def test_clamp_treats_a_target_outside_as_the_nearest_end(bins, name):
     bins = BINS[bins]
     target, span = targets(bins)[name], bins.high - bins.low
-    outside = target.weights(torch.tensor([bins.low - span, bins.high + span], dtype=torch.float64), bins)
+    outside = target.weights(
+        torch.tensor([bins.low - span, bins.high + span], dtype=torch.float64), bins
+    )
     at_ends = target.weights(torch.tensor([bins.low, bins.high], dtype=torch.float64), bins)
     assert torch.equal(outside, at_ends)
 
@@ -198,7 +200,9 @@ def test_a_tensor_of_sigmas_is_one_sigma_for_each_target(dtype, outside):
 
 
 def test_uniform_mix_has_epsilon_everywhere_else():
-    weights = UniformMix(0.05).weights(torch.tensor(2.5, dtype=torch.float64), Bins.uniform(0, 4, 4))
+    weights = UniformMix(0.05).weights(
+        torch.tensor(2.5, dtype=torch.float64), Bins.uniform(0, 4, 4)
+    )
     assert weights.tolist() == pytest.approx([0.05, 0.05, 0.85, 0.05], abs=1e-15)
 
 

@@ -11,11 +11,13 @@ from torch import Tensor, nn
 
 from softbins.bins import Bins
 from softbins.checks import require
+from softbins.fused import histogram_loss, table_for
 from softbins.histogram import Histogram
 from softbins.targets import Gaussian, Target
 
 Reduction = Literal["mean", "sum", "none"]
 PAPER_TARGET = Gaussian.of_bins(1.0)
+LOW_PRECISION = (torch.bfloat16, torch.float16)
 
 
 class HistogramLoss(nn.Module):
@@ -57,9 +59,18 @@ class HistogramLoss(nn.Module):
         of a Gaussian target for this call; a tensor broadcasts against `y`.
         """
         self._check(logits, y)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        weights = self._target(sigma).weights(y, self.bins).to(logits.dtype)
-        rows = -(weights * F.log_softmax(logits, -1)).sum(-1)
+        target = self.target if sigma is None else self._with_sigma(sigma)
+        if logits.dtype in LOW_PRECISION:
+            logits = logits.float()
+        table = table_for(target, self.bins, logits, y)
+        if table is not None:
+            reduction = self.reduction if weight is None else "none"
+            rows = histogram_loss(logits, y, target, self.bins, table, reduction)
+            if weight is None:
+                return rows
+        else:
+            weights = target.weights(y, self.bins).to(logits.dtype)
+            rows = -(weights * F.log_softmax(logits, -1)).sum(-1)
         return self._reduced(rows, weight)
 
     def distribution(self, logits: Tensor) -> Histogram:
@@ -70,28 +81,20 @@ class HistogramLoss(nn.Module):
         """The parts, for `print`."""
         return f"{self.bins}, {self.target}, reduction={self.reduction!r}"
 
-    def _target(self, sigma: float | Tensor | None) -> Target:
-        if sigma is None:
-            return self.target
+    def _with_sigma(self, sigma: float | Tensor) -> Target:
         if not isinstance(self.target, Gaussian):
             raise ValueError(f"sigma: {type(self.target).__name__} has none, only Gaussian does")
         return self.target.with_sigma(sigma)
 
     def _check(self, logits: Tensor, y: Tensor) -> None:
-        if logits.ndim == 0 or logits.shape[-1] != self.bins.count:
+        if logits.shape != (*y.shape, self.bins.count):
+            raise ValueError(_shape_complaint(logits, y, self.bins))
+        device = self.bins.edges.device
+        all_on_cpu = logits.is_cpu and y.is_cpu and self.bins.edges.is_cpu
+        if not all_on_cpu and not (logits.device == y.device == device):
             raise ValueError(
-                f"logits: last dimension must be the number of bins, {self.bins.count}, "
-                f"got shape {tuple(logits.shape)}"
-            )
-        if y.shape != logits.shape[:-1]:
-            raise ValueError(
-                f"y: shape {tuple(y.shape)} does not match logits of shape "
-                f"{tuple(logits.shape)}; need {tuple(logits.shape[:-1])}"
-            )
-        if not (logits.device == y.device == self.edges.device):
-            raise ValueError(
-                f"logits are on {logits.device}, y on {y.device}, the bins on "
-                f"{self.edges.device}; move them to one device with .to()"
+                f"logits are on {logits.device}, y on {y.device}, the bins on {device}; "
+                "move them to one device with .to()"
             )
 
     def _reduced(self, rows: Tensor, weight: Tensor | None) -> Tensor:
@@ -133,6 +136,14 @@ _TINY = torch.finfo(torch.float32).tiny
 
 def _unchanged(rows: Tensor) -> Tensor:
     return rows
+
+
+def _shape_complaint(logits: Tensor, y: Tensor, bins: Bins) -> str:
+    shape = tuple(logits.shape)
+    if not shape or shape[-1] != bins.count:
+        return f"logits: last dimension must be the number of bins, {bins.count}, got shape {shape}"
+    wanted = f"need {shape[:-1]}"
+    return f"y: shape {tuple(y.shape)} does not match logits of shape {shape}; {wanted}"
 
 
 def _checked_weight(weight: Tensor, rows: Tensor) -> Tensor:

@@ -40,38 +40,33 @@ class Target(ABC):
 
     def __post_init__(self) -> None:
         if self.outside not in ("clamp", "error", "tail"):
-            raise ValueError(
-                f"outside: expected 'clamp', 'error' or 'tail', got {self.outside!r}"
-            )
+            raise ValueError(f"outside: expected 'clamp', 'error' or 'tail', got {self.outside!r}")
 
     def weights(self, y: Tensor, bins: Bins) -> Tensor:
         """Rows p_1 .. p_k >= 0 that sum to one, one for each value of `y`."""
         dtype = torch.promote_types(y.dtype, torch.float32)
-        return self._masses(self._placed(y, bins), bins).to(dtype)
+        return self._masses(self.placed(y, bins), bins).to(dtype)
 
-    def _placed(self, y: Tensor, bins: Bins) -> Tensor:
+    def placed(self, y: Tensor, bins: Bins) -> Tensor:
         """The targets in float64, checked, and moved where `outside` wants them."""
         if y.device != bins.edges.device:
             raise ValueError(f"y: is on {y.device}, but the bins are on {bins.edges.device}")
-        low, high = (bins.low, bins.high) if self.outside == "error" else (-math.inf, math.inf)
-        y = _finite(y, low, high).double()
+        if self.outside == "error":
+            # The ends themselves may have been rounded outwards to the targets' precision.
+            eps = torch.finfo(y.dtype).eps if y.is_floating_point() else 0.0
+            low, high = bins.low - eps * abs(bins.low), bins.high + eps * abs(bins.high)
+            hint = "widen the bins (Bins.covering), or choose outside='clamp' or 'tail'"
+            y = require("y", y, low, high, hint).double()
+        else:
+            y = require("y", y, hint="drop or impute those rows").double()
         return y if self.outside == "tail" else y.clamp(bins.low, bins.high)
 
     @abstractmethod
     def _masses(self, y: Tensor, bins: Bins) -> Tensor:
-        """The weights of targets that `_placed` has prepared, in float64."""
+        """The weights of targets that `placed` has prepared, in float64."""
 
 
-def _finite(y: Tensor, low: float, high: float) -> Tensor:
-    if math.isinf(low):
-        return require("y", y, hint="drop or impute those rows")
-    hint = "widen the bins (Bins.covering), or choose outside='clamp' or 'tail'"
-    return require("y", y, low, high, hint)
-
-
-def _within(
-    name: str, value: float | Tensor, low: float, high: float, hint: str
-) -> float | Tensor:
+def _within(name: str, value: float | Tensor, low: float, high: float, hint: str) -> float | Tensor:
     """A parameter, a number or a tensor of them, that lies in [low, high]."""
     if isinstance(value, Tensor):
         return require(name, value, low, high, hint)
