@@ -21,7 +21,8 @@ def require(
 ) -> Tensor:
     """Return `values`, all of which are finite and within [low, high], or raise `ValueError`."""
     if is_traced(values):
-        return _require(values, name, low, high, hint)
+        checked: Tensor = _require(values, name, low, high, hint)
+        return checked
     _inspect(values, name, low, high, hint)
     return values
 

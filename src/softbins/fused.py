@@ -14,6 +14,7 @@ small batches, and the traffic to memory for large ones (measured with `make ben
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -156,9 +157,10 @@ class HistogramLossFunction(torch.autograd.Function):
 def _blocks(logits: Tensor, gradient: Tensor, y: Tensor, table: Table, each: bool) -> Tensor:
     """`_block` for many rows, a cacheful at a time; writes the softmax as well."""
     parts = []
-    for rows in zip(*(part.split(BLOCK) for part in (logits, gradient, y)), strict=True):
-        torch.softmax(rows[0], -1, out=rows[1])
-        parts.append(_block(*rows, table, each))
+    blocks = zip(logits.split(BLOCK), gradient.split(BLOCK), y.split(BLOCK), strict=True)
+    for block, f, targets in blocks:
+        torch.softmax(block, -1, out=f)
+        parts.append(_block(block, f, targets, table, each))
     return torch.cat(parts) if each else torch.stack(parts).sum()
 
 
@@ -196,9 +198,9 @@ def histogram_loss(
     # The cell just outside the bins would let a target pass that "error" must refuse.
     if target.outside == "error" or NAN_HAS_A_CELL or not y.is_floating_point():
         flat = target.placed(y, bins).reshape(-1)
-    apply = HistogramLossFunction.apply
+    apply: Callable[..., Tensor] = HistogramLossFunction.apply
     try:
-        result: Tensor = apply(rows, flat, table, scale)
+        result = apply(rows, flat, table, scale)
     except IndexError:
         # Some target is far outside or not finite: only now is it worth looking at which.
         result = apply(rows, target.placed(y, bins).reshape(-1), table, scale)

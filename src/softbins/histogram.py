@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ class Histogram(Distribution):
     broadcast against that batch shape. Values outside the bins have density zero, not an error.
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_rsample = True
 
     def __init__(
@@ -138,9 +138,11 @@ class Histogram(Distribution):
         raise ValueError(f"kind: expected 'central' or 'shortest', got {kind!r}")
 
     def _shortest(self, coverage: float) -> tuple[Tensor, Tensor]:
-        """Moving both ends at equal probability changes the width at a rate that is constant
-        between edges, so that a narrowest interval starts or ends at an edge: try them all.
-        """  # noqa: D205
+        """The narrowest of the intervals that start or end at an edge, which is narrowest of all.
+
+        Moving both ends at equal probability changes the width at a rate that is constant
+        between edges, so that the width is least where one of them meets an edge.
+        """
         levels = self._cumulative
         edges = self._cast(self.bins.edges).expand(levels.shape)
         above, below = levels + coverage, levels - coverage
@@ -294,7 +296,7 @@ def _on_common_bins(members: Sequence[Histogram]) -> tuple[Bins, list[Tensor]]:
     return union, [member._probs_on(union) for member in members]
 
 
-@register_kl(Histogram, Histogram)
+@register_kl(Histogram, Histogram)  # type: ignore[untyped-decorator]
 def _kl_histogram_histogram(p: Histogram, q: Histogram) -> Tensor:
     """KL(p || q) = sum_i p_i log(p_i / q_i) on common bins; infinite where q lacks support."""
     if p.bins == q.bins:

@@ -101,13 +101,11 @@ class HistogramLoss(nn.Module):
         if self.reduction == "mean" and rows.numel() == 0:
             raise ValueError("y: the mean over no targets is undefined; use reduction='sum'")
         if weight is None:
-            return {"mean": torch.mean, "sum": torch.sum, "none": _unchanged}[self.reduction](rows)
+            return _reduce(rows, self.reduction)
         weight = _checked_weight(weight, rows)
         weighted = rows * weight
-        if self.reduction == "none":
-            return weighted
-        if self.reduction == "sum":
-            return weighted.sum()
+        if self.reduction != "mean":
+            return _reduce(weighted, self.reduction)
         total = require("weight", weight.sum(), low=_TINY, hint="give some row a weight above 0")
         return weighted.sum() / total
 
@@ -128,14 +126,16 @@ class HistogramLoss(nn.Module):
         given = state_dict.get(f"{prefix}edges", self.edges)
         if given.shape == self.edges.shape:  # otherwise torch says so itself
             self._adopt(Bins(given).to(self.edges.device))
-        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 _TINY = torch.finfo(torch.float32).tiny
 
 
-def _unchanged(rows: Tensor) -> Tensor:
-    return rows
+def _reduce(rows: Tensor, reduction: Reduction) -> Tensor:
+    if reduction == "none":
+        return rows
+    return rows.mean() if reduction == "mean" else rows.sum()
 
 
 def _shape_complaint(logits: Tensor, y: Tensor, bins: Bins) -> str:
@@ -189,4 +189,4 @@ def _row_bound(
 
 
 def _norm(parts: tuple[Tensor, ...]) -> Tensor:
-    return torch.cat([part.flatten() for part in parts]).norm()
+    return torch.cat([part.flatten() for part in parts]).square().sum().sqrt()

@@ -290,5 +290,5 @@ def _tail_masses(y: Tensor, bins: Bins, sigma: float | Tensor) -> Tensor:
     """
     nearest = y.clamp(bins.low, bins.high)
     start, gap = (y - nearest).abs() / sigma, (bins.edges - nearest).abs() / sigma
-    tail = torch.special.erfcx((start + gap) / SQRT2) * torch.exp(-gap * (gap / 2 + start))
-    return tail.diff().abs()
+    scaled: Tensor = torch.special.erfcx((start + gap) / SQRT2)
+    return (scaled * torch.exp(-gap * (gap / 2 + start))).diff().abs()
