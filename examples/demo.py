@@ -31,7 +31,7 @@ def simulate(seed: int, rows: int = ROWS) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     x = 2 * torch.rand(rows, 1, generator=generator) - 1
     branch = torch.sign(torch.rand(rows, 1, generator=generator) - 0.4)
-    noise = (0.05 + 0.1 * (x > 0)) * torch.randn(rows, 1, generator=generator)
+    noise = (0.2 + 0.1 * (x > 0)) * torch.randn(rows, 1, generator=generator)
     y = torch.sin(5 * x) + 1.4 * branch * x.clamp_min(0) + noise
     return x, y.squeeze(-1)
 

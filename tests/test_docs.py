@@ -1,0 +1,60 @@
+"""README and docs are tests: their code runs, their tables are generated, their links lead somewhere."""
+
+import importlib.util
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page, language):
+    return [code for found, code in BLOCK.findall(page.read_text()) if found == language]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.name)
+def test_every_python_block_runs(page):
+    """The blocks of a page share their names, as they do for somebody who pastes them in turn."""
+    torch.manual_seed(0)
+    names = {}
+    for code in blocks(page, "python"):
+        exec(compile(code, f"{page.name}: {code.splitlines()[0]}", "exec"), names)
+    assert names
+
+
+def test_the_ten_lines_of_the_readme_learn_something():
+    names = {}
+    torch.manual_seed(0)
+    exec(blocks(ROOT / "README.md", "python")[0], names)
+    y, low, high = names["y"], names["low"], names["high"]
+    assert (names["mean"] - y).abs().mean() < 0.15
+    assert ((low <= y) & (y <= high)).float().mean() > 0.85
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_make_command_exists(page):
+    for target in set(re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text(), re.MULTILINE)):
+        shown = subprocess.run(
+            ["make", "-n", "-C", ROOT, target], capture_output=True, text=True, check=False
+        )
+        assert shown.returncode == 0, f"{page.name} speaks of `make {target}`: {shown.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_link_inside_the_project_leads_somewhere(page):
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+        assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_tables_of_the_readme_are_generated():
+    spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    text = (ROOT / "README.md").read_text()
+    assert len(tables.BLOCK.findall(text)) == len(tables.RENDER)
+    assert tables.rendered(text) == text, "run `make docs`"
