@@ -23,7 +23,7 @@ matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "softbins"  # the same picture from the same run
 
 SEEDS = range(3)
-EPOCHS, BATCH, ROWS = 40, 256, 6000
+EPOCHS, BATCH, ROWS = 100, 256, 6000
 
 
 def simulate(seed: int, rows: int = ROWS) -> tuple[Tensor, Tensor]:
@@ -31,7 +31,7 @@ def simulate(seed: int, rows: int = ROWS) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     x = 2 * torch.rand(rows, 1, generator=generator) - 1
     branch = torch.sign(torch.rand(rows, 1, generator=generator) - 0.4)
-    noise = (0.2 + 0.1 * (x > 0)) * torch.randn(rows, 1, generator=generator)
+    noise = (0.1 + 0.1 * (x > 0)) * torch.randn(rows, 1, generator=generator)
     y = torch.sin(5 * x) + 1.4 * branch * x.clamp_min(0) + noise
     return x, y.squeeze(-1)
 
@@ -43,7 +43,7 @@ def network(outputs: int) -> nn.Sequential:
 
 
 def train(net: nn.Module, loss: nn.Module, x: Tensor, y: Tensor) -> None:
-    optimiser = torch.optim.Adam(net.parameters(), lr=3e-3)
+    optimiser = torch.optim.Adam(net.parameters(), lr=5e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, EPOCHS)
     for _ in range(EPOCHS):
         for rows in torch.randperm(len(x)).split(BATCH):
@@ -136,7 +136,7 @@ def plot(plain: nn.Module, net: nn.Module, loss: HistogramLoss, path: Path) -> N
     right.plot(grid, high, color="tab:blue", lw=1, ls="--")
     for axes, title in ((left, "What l2 sees"), (right, "What the Histogram Loss sees")):
         axes.scatter(x, y, s=5, color="0.25", alpha=0.45, lw=0, label="test data", zorder=2)
-        axes.set(title=title, xlabel="x", ylim=(-2.6, 2.2))
+        axes.set(title=title, xlabel="x", ylim=(-3.1, 2.4), xlim=(-1, 1))
         axes.legend(loc="lower left", fontsize=8, framealpha=0.9)
     left.set_ylabel("y")
     figure.savefig(path, metadata={"Date": None})
