@@ -12,7 +12,25 @@ import softbins
 
 SOURCE = Path(softbins.__file__).parent
 # Each room may import those before it.
-ORDER = ["checks", "bins", "targets", "fused", "histogram", "losses", "__init__"]
+ORDER = [
+    "checks",
+    "bins",
+    "targets",
+    "fused",
+    "histogram",
+    "losses",
+    "objectives",
+    "network",
+    "training",
+    "progress",
+    "storage",
+    "models",
+    "regressor",
+    "comparison",
+    "__init__",
+    "tables",
+    "cli",
+]
 PUBLIC = {
     "Bins",
     "FromCDF",
@@ -20,6 +38,9 @@ PUBLIC = {
     "GradientBound",
     "Histogram",
     "HistogramLoss",
+    "HistogramRegressor",
+    "ModelFileError",
+    "NeuralRegressor",
     "OneBin",
     "Payoff",
     "Similarity",
@@ -27,6 +48,7 @@ PUBLIC = {
     "TwoHot",
     "UniformMix",
     "gradient_bound",
+    "load",
 }
 
 
@@ -34,7 +56,7 @@ def test_public_names_are_exactly_these():
     assert set(softbins.__all__) == PUBLIC
     assert len(softbins.__all__) == len(PUBLIC)
     modules = {name for name, value in vars(softbins).items() if inspect.ismodule(value)}
-    visible = {name for name in vars(softbins) if not name.startswith("_")}
+    visible = {name for name in dir(softbins) if not name.startswith("_")}
     assert visible - modules == PUBLIC
 
 
@@ -50,8 +72,11 @@ def test_every_public_name_is_documented(name):
 
 def imports(path):
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("softbins"):
-            yield node.module.removeprefix("softbins").lstrip(".")
+        if isinstance(node, ast.ImportFrom) and node.module == "softbins":
+            names = [alias.name for alias in node.names]
+            yield from (name if name in ORDER else "__init__" for name in names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("softbins."):
+            yield node.module.removeprefix("softbins.")
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.glob("*.py")), ids=lambda path: path.stem)
@@ -61,10 +86,15 @@ def test_imports_point_one_way(path):
     assert set(imports(path)) <= set(allowed)
 
 
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        softbins.nothing  # noqa: B018
+
+
 def test_importing_softbins_does_not_load_optional_libraries():
     code = (
         "import sys, softbins; "
-        "print([m for m in ('matplotlib', 'pandas', 'scipy', 'sklearn') if m in sys.modules])"
+        "print([m for m in ('matplotlib', 'pandas', 'sklearn', 'click') if m in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"

@@ -1,0 +1,419 @@
+"""scikit-learn estimators on top of the stacked training.
+
+`__init__` stores, `fit` validates, fitted names end in `_`. NumPy comes in and NumPy goes out;
+the conversion happens once, here. A failed `fit` leaves a fitted estimator as it was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from softbins import models, storage
+from softbins.bins import Bins
+from softbins.histogram import Histogram
+from softbins.network import StackedMLP
+from softbins.objectives import HistogramObjective, Objective, make_objective
+from softbins.progress import progress_callback
+from softbins.targets import Gaussian
+from softbins.training import CHUNK, Monitor, Progress, Settings, Trainer
+
+Array = NDArray[np.float64]
+Output = Literal["mean", "median", "mode"]
+
+
+class _StackedRegressor(RegressorMixin, BaseEstimator):
+    """What both regressors share: everything but the choice of the objective."""
+
+    objective: str
+    hidden: Sequence[int]
+    members: int
+    dropout: float
+    learning_rate: float
+    weight_decay: float
+    schedule: Literal["constant", "cosine"]
+    batch_size: int
+    max_epochs: int
+    max_seconds: float | None
+    early_stopping: bool
+    validation_fraction: float
+    patience: int
+    monitor: Monitor
+    device: str
+    random_state: Any
+    progress: bool | Progress
+
+    def _objective(self, y: Array) -> Objective:
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on features X (n, d) and targets y (n,)."""
+        # Validation writes to the estimator, which must not change if it fails.
+        probe = clone(self)
+        features, target = _validated(probe, X, y)
+        weight = _checked_weight(sample_weight, len(target))
+        if weight is not None:  # a row without weight is no row
+            used = weight > 0
+            features, target, weight = features[used], target[used], weight[used]
+        settings = self._settings()
+        objective = self._objective(target)
+        with _one_thread():
+            fitted = self._train(features, target, weight, objective, settings)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                delattr(self, name)
+            if hasattr(probe, name):
+                setattr(self, name, getattr(probe, name))
+        for name, value in fitted.items():
+            setattr(self, name, value)
+        return self
+
+    def _settings(self) -> Settings:
+        if not (isinstance(self.members, int) and self.members >= 1):
+            raise ValueError(f"members: need a whole number of at least 1, got {self.members!r}")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction: must lie in (0, 1), got {self.validation_fraction}"
+            )
+        return Settings(
+            epochs=self.max_epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            schedule=self.schedule,
+            max_seconds=self.max_seconds,
+            patience=self.patience if self.early_stopping else None,
+            monitor=self.monitor,
+            evaluate=("train", "validation"),
+        )
+
+    def _train(
+        self,
+        features: Array,
+        target: Array,
+        weight: Array | None,
+        objective: Objective,
+        settings: Settings,
+    ) -> dict[str, Any]:
+        device = _device(self.device)
+        center = features.mean(axis=0)
+        x = torch.from_numpy((features - center).astype(np.float32)).to(device)
+        y = _target_tensor(target).to(device)
+        first = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seeds = [first + member for member in range(self.members)]
+        network = StackedMLP(x.shape[1], self.hidden, objective.outputs, seeds, self.dropout)
+        network.to(device)
+        rows, validation = self._split(len(y), seeds)
+        weights = None if weight is None else torch.from_numpy(weight).to(y)
+        trainer = Trainer(network, objective, x, y, rows, seeds, settings, validation, weights)
+        if target.min() == target.max():
+            _predict_constant(network, objective, y[:1])
+        else:
+            trainer.run(progress_callback(self.progress))
+        # Predictions are made in float64: a row's does not depend on the rows beside it.
+        network = network.cpu().double().eval()
+        fitted = {"network_": network, "objective_": objective, "center_": center}
+        fitted |= {"history_": trainer.history, "n_epochs_": trainer.epoch}
+        if isinstance(objective, HistogramObjective):
+            fitted["bins_"] = objective.bins
+        return fitted
+
+    def _split(self, rows: int, seeds: Sequence[int]) -> tuple[list[Tensor], list[Tensor] | None]:
+        """Each member's training rows, and those it is stopped by."""
+        if not self.early_stopping:
+            everything = torch.arange(rows)
+            return [everything] * len(seeds), None
+        held = max(1, round(self.validation_fraction * rows))
+        if held >= rows:
+            raise ValueError(
+                f"validation_fraction: {self.validation_fraction} of n_samples={rows} leaves no "
+                "row to train on; give more rows or turn early_stopping off"
+            )
+        orders = [
+            torch.randperm(rows, generator=torch.Generator().manual_seed(seed)) for seed in seeds
+        ]
+        return [order[held:] for order in orders], [order[:held] for order in orders]
+
+    # Prediction
+
+    def predict(self, X: Any, output: Output = "mean") -> Array:
+        """The predicted mean, or the median or mode of the predicted distribution."""
+        if output == "mean":
+            parts = [self.objective_.decode(o).mean(0) for o in self._outputs(X)]
+            return _numpy(torch.cat(parts))
+        if output not in ("median", "mode"):
+            raise ValueError(f"output: expected 'mean', 'median' or 'mode', got {output!r}")
+        return _numpy(getattr(self.predict_distribution(X), output))
+
+    def predict_distribution(self, X: Any) -> Histogram:
+        """The predicted distribution of every row, the mixture of all members."""
+        parts = [self.objective_.distribution(outputs) for outputs in self._outputs(X)]
+        probs = torch.cat([part.probs.mean(0) for part in parts])
+        return Histogram(parts[0].bins, probs=probs)
+
+    def predict_quantiles(self, X: Any, q: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Array:
+        """Quantiles, one column for each level in `q`."""
+        levels = np.atleast_1d(np.asarray(q, dtype=np.float64)).tolist()
+        return _numpy(self.predict_distribution(X).quantile(levels))
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, kind: Literal["central", "shortest"] = "central"
+    ) -> Array:
+        """Ends of an interval with probability `coverage`: columns low and high."""
+        return _numpy(torch.stack(self.predict_distribution(X).interval(coverage, kind), -1))
+
+    def predict_cdf(self, X: Any, y: ArrayLike) -> Array:
+        """Probability of at most each value in `y`, one column for each."""
+        values = torch.from_numpy(np.atleast_1d(np.asarray(y, dtype=np.float64)))
+        return _numpy(self.predict_distribution(X).cdf(values.unsqueeze(-1)).T)
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Random targets from the predicted distribution, one column for each sample."""
+        predicted = self.predict_distribution(X)
+        levels = check_random_state(random_state).uniform(
+            np.nextafter(0, 1), 1, (n_samples, *predicted.batch_shape)
+        )
+        return _numpy(predicted.icdf(torch.from_numpy(levels)).T)
+
+    @torch.no_grad()
+    def _outputs(self, X: Any) -> Iterator[Tensor]:
+        """The members' outputs (members, rows, outputs), a chunk of rows at a time."""
+        check_is_fitted(self)
+        features = validate_data(self, X, reset=False, dtype=np.float64)
+        with _one_thread():
+            for start in range(0, len(features), CHUNK):
+                centered = features[start : start + CHUNK] - self.center_
+                x = torch.from_numpy(centered.astype(np.float32)).double()
+                yield self.network_(x.expand(self.network_.members, -1, -1))
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to one file without pickle; `softbins.load` reads it."""
+        check_is_fitted(self)
+        models.save(self, path)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "network_")
+
+
+class NeuralRegressor(_StackedRegressor):
+    """A neural network with any of the paper's objectives.
+
+    `objective` is one of "l2", "l1", "l2-noise", "l2-clipping", "l2-softmax", "hl-onebin",
+    "hl-uniform", "hl-gaussian", "mdn", "l2-many"; `bins`, `sigma` (in bin widths), `epsilon`,
+    `noise`, `clip` and `components` belong to those that have them. `target_range` is the
+    target's range [a, b], that of the training targets by default. `members` networks make a
+    deep ensemble.
+    """
+
+    def __init__(
+        self,
+        objective: str = "hl-gaussian",
+        hidden: Sequence[int] = (64, 64, 64, 64),
+        *,
+        bins: int | Bins = 100,
+        sigma: float = 1.0,
+        epsilon: float = 1e-3,
+        noise: float = 1e-2,
+        clip: float = 1.0,
+        components: int = 8,
+        target_range: tuple[float, float] | None = None,
+        members: int = 1,
+        dropout: float = 0.0,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.0,
+        schedule: Literal["constant", "cosine"] = "constant",
+        batch_size: int = 256,
+        max_epochs: int = 100,
+        max_seconds: float | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 20,
+        monitor: Monitor = "objective",
+        device: str = "auto",
+        random_state: Any = None,
+        progress: bool | Progress = False,
+    ) -> None:
+        self.objective = objective
+        self.hidden = hidden
+        self.bins = bins
+        self.sigma = sigma
+        self.epsilon = epsilon
+        self.noise = noise
+        self.clip = clip
+        self.components = components
+        self.target_range = target_range
+        self.members = members
+        self.dropout = dropout
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.max_seconds = max_seconds
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.monitor = monitor
+        self.device = device
+        self.random_state = random_state
+        self.progress = progress
+
+    def _objective(self, y: Array) -> Objective:
+        low, high = _range(y, self.target_range, self.bins)
+        names = ("bins", "sigma", "epsilon", "noise", "clip", "components")
+        parameters = {name: getattr(self, name) for name in names}
+        return make_objective(self.objective, low, high, **parameters)
+
+
+class HistogramRegressor(_StackedRegressor):
+    """HL-Gaussian on bins that cover the training targets with room for their Gaussians."""
+
+    objective = "hl-gaussian"
+
+    def __init__(
+        self,
+        hidden: Sequence[int] = (64, 64, 64, 64),
+        *,
+        bins: int | Bins = 100,
+        sigma: float = 1.0,
+        members: int = 1,
+        dropout: float = 0.0,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.0,
+        schedule: Literal["constant", "cosine"] = "constant",
+        batch_size: int = 256,
+        max_epochs: int = 100,
+        max_seconds: float | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 20,
+        monitor: Monitor = "objective",
+        device: str = "auto",
+        random_state: Any = None,
+        progress: bool | Progress = False,
+    ) -> None:
+        self.hidden = hidden
+        self.bins = bins
+        self.sigma = sigma
+        self.members = members
+        self.dropout = dropout
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.max_seconds = max_seconds
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.monitor = monitor
+        self.device = device
+        self.random_state = random_state
+        self.progress = progress
+
+    def _objective(self, y: Array) -> Objective:
+        bins = self.bins
+        if not isinstance(bins, Bins):
+            bins = Bins.covering(y, bins, sigma_ratio=self.sigma)
+        _range(y, None, bins)
+        return HistogramObjective(bins.low, bins.high, bins, Gaussian.of_bins(self.sigma))
+
+
+def _validated(probe: BaseEstimator, X: Any, y: Any) -> tuple[Array, Array]:
+    features, target = validate_data(probe, X, y, dtype=np.float64, y_numeric=True)
+    return features, np.asarray(target, dtype=np.float64)
+
+
+def _checked_weight(weight: ArrayLike | None, rows: int) -> Array | None:
+    if weight is None:
+        return None
+    values = np.asarray(weight, dtype=np.float64)
+    if values.shape != (rows,):
+        raise ValueError(f"sample_weight: shape {values.shape} does not match {rows} samples")
+    if not np.isfinite(values).all() or (values < 0).any():
+        bad = int(np.flatnonzero(~(np.isfinite(values) & (values >= 0)))[0])
+        raise ValueError(
+            f"sample_weight: weights must be finite and not negative, got {values[bad]} at {bad}"
+        )
+    if not values.any():
+        raise ValueError("sample_weight: all weights are zero, which leaves nothing to learn from")
+    return values
+
+
+def _range(y: Array, given: tuple[float, float] | None, bins: int | Bins) -> tuple[float, float]:
+    """The target's range: given, that of given bins, or that of the targets themselves."""
+    low, high = float(y.min()), float(y.max())
+    if isinstance(bins, Bins):
+        given = (bins.low, bins.high)
+    if given is not None:
+        if low < given[0] or high > given[1]:
+            raise ValueError(
+                f"y: targets from {low:g} to {high:g} lie outside the range "
+                f"[{given[0]:g}, {given[1]:g}] that bins or target_range give; widen it"
+            )
+        return float(given[0]), float(given[1])
+    if low == high:
+        room = max(abs(low), 1.0) / 2
+        return low - room, high + room
+    return low, high
+
+
+def _target_tensor(y: Array) -> Tensor:
+    """Float32 unless that would blur the targets, such as prices around 1e9 that differ by 1."""
+    resolution = float(np.abs(y).max()) * np.finfo(np.float32).eps
+    sharp = resolution <= 1e-5 * float(y.max() - y.min())
+    return torch.from_numpy(y.astype(np.float32 if sharp else np.float64))
+
+
+@torch.no_grad()
+def _predict_constant(network: StackedMLP, objective: Objective, y: Tensor) -> None:
+    """Set the output layer to the best answer for a target that never changes."""
+    weight, bias = network.last_layer()
+    weight.zero_()
+    bias.copy_(objective.constant(y))
+
+
+def _device(name: str) -> torch.device:
+    if name != "auto":
+        return torch.device(name)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Two threads inside a small network are slower than one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _numpy(values: Tensor) -> Array:
+    return values.double().numpy()
+
+
+def load(path: str | os.PathLike[str]) -> NeuralRegressor | HistogramRegressor:
+    """Read an estimator that its `save` wrote. Nothing in the file is executed."""
+    header, tensors = storage.read(path)
+    try:
+        kind = {c.__name__: c for c in (NeuralRegressor, HistogramRegressor)}[header["class"]]
+        regressor: NeuralRegressor | HistogramRegressor = kind(**models.parameters(header))
+        models.restore(regressor, header, tensors)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise storage.ModelFileError(f"{os.fspath(path)}: holds no model ({reason})") from error
+    return regressor

@@ -1,0 +1,353 @@
+"""The one training loop: a stack of members, mini-batches, Adam, early stopping, checkpoints.
+
+It knows no losses and no datasets, only an `Objective` and tensors. Members may differ in seed,
+in training rows, and in the parameters of the objective.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from softbins.network import Stack
+from softbins.objectives import Objective
+
+CHUNK = 4096  # rows at a time where no gradient is needed
+# Initial weights and training draw from different streams of the same seed.
+TRAINING_STREAM = 2**32
+
+Part = Literal["train", "validation"]
+Monitor = Literal["objective", "mae", "rmse"]
+Progress = Callable[[int, int, float, dict[str, float]], None]
+Row = dict[str, float | int]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train. The defaults are the paper's (Section 4), with Keras's epsilon for Adam."""
+
+    epochs: int = 100
+    batch_size: int = 256
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    schedule: Literal["constant", "cosine"] = "constant"
+    adam_epsilon: float = 1e-7
+    max_seconds: float | None = None
+    # Stop a member that has not improved for `patience` epochs, and go back to its best one.
+    patience: int | None = None
+    monitor: Monitor = "objective"
+    # What to evaluate after every epoch, for the history.
+    evaluate: tuple[Part, ...] = ("validation",)
+    gradient_norm: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: must be at least 1, got {getattr(self, name)}")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate: must be positive, got {self.learning_rate}")
+        if self.schedule not in ("constant", "cosine"):
+            raise ValueError(f"schedule: expected 'constant' or 'cosine', got {self.schedule!r}")
+
+
+class Trainer:
+    """Trains a stack on rows of X (n, features) and y (n,).
+
+    `rows[v]` are the training rows of member v, `validation[v]` those it is judged on, and
+    `weight` (n,) weighs the rows. Members need the same number of batches in an epoch.
+    `run` trains to the end and may be called again after `resume`.
+    """
+
+    def __init__(
+        self,
+        network: Stack,
+        objective: Objective,
+        x: Tensor,
+        y: Tensor,
+        rows: Sequence[Tensor],
+        seeds: Sequence[int],
+        settings: Settings,
+        validation: Sequence[Tensor] | None = None,
+        weight: Tensor | None = None,
+        standardise: bool = True,
+    ) -> None:
+        self.network, self.objective, self.settings = network, objective, settings
+        self.x, self.y, self.weight = x, y, weight
+        self.rows, self.validation = list(rows), None if validation is None else list(validation)
+        self._check(seeds)
+        self.generators = [torch.Generator().manual_seed(s + TRAINING_STREAM) for s in seeds]
+        self.steps = math.ceil(max(map(len, self.rows)) / settings.batch_size)
+        self.parameters = [p for p in network.parameters() if p.requires_grad]
+        self.optimiser = _adam(self.parameters, settings)
+        self.epoch, self.seconds = 0, 0.0
+        self.history: list[Row] = []
+        self.best = [p.detach().clone() for p in self.parameters]
+        self.best_score = torch.full((network.members,), math.inf, dtype=torch.float64)
+        self.best_epoch = torch.zeros(network.members, dtype=torch.int64)
+        if standardise:
+            network.standardise(*_moments(x, self.rows, weight))
+
+    def _check(self, seeds: Sequence[int]) -> None:
+        members, batch = self.network.members, self.settings.batch_size
+        if not (len(self.rows) == len(seeds) == members):
+            raise ValueError(
+                f"rows, seeds: need one for each of {members} members, "
+                f"got {len(self.rows)} and {len(seeds)}"
+            )
+        steps = {math.ceil(len(rows) / batch) for rows in self.rows}
+        if len(steps) > 1 or 0 in steps:
+            raise ValueError(
+                f"rows: members of a stack need the same number of batches, got {sorted(steps)}; "
+                "train the others in a stack of their own"
+            )
+        if self.settings.patience is not None and self.validation is None:
+            raise ValueError("patience: early stopping needs validation rows, got none")
+
+    # The loop
+
+    def run(self, progress: Progress | None = None) -> None:
+        """Train until the last epoch, the time limit, or until every member has stopped."""
+        before, start = self.seconds, time.perf_counter()
+        while not self.finished:
+            self._train_epoch(start - before)
+            self.epoch += 1
+            self.seconds = before + time.perf_counter() - start
+            summary = self._record()
+            if progress is not None:
+                progress(self.epoch, self.settings.epochs, self.seconds, summary)
+        self._restore()
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to train."""
+        limit = self.settings.max_seconds
+        timed_out = limit is not None and self.epoch > 0 and self.seconds >= limit
+        return self.epoch >= self.settings.epochs or timed_out or not self._active().any()
+
+    def _active(self) -> Tensor:
+        """The members that have not run out of patience."""
+        if self.settings.patience is None:
+            return torch.ones(self.network.members, dtype=torch.bool)
+        return self.epoch - self.best_epoch < self.settings.patience
+
+    def _train_epoch(self, start: float) -> None:
+        self.network.train()
+        limit = self.settings.max_seconds
+        for step, (index, weight) in enumerate(self._batches()):
+            self._set_learning_rate(self.epoch * self.steps + step)
+            self._step(index, weight)
+            if limit is not None and time.perf_counter() - start >= limit:
+                return
+
+    def _step(self, index: Tensor, weight: Tensor | None) -> None:
+        y = self._noisy(self.y[index])
+        outputs = self.network(self._inputs(index), self.generators)
+        self.optimiser.zero_grad()
+        self.objective.total(outputs, y, weight).backward()
+        if self.objective.clipping is not None:
+            self._clip(self.objective.clipping)
+        self.optimiser.step()
+
+    def _inputs(self, index: Tensor) -> Tensor:
+        return self.x.index_select(0, index.reshape(-1)).view(*index.shape, -1)
+
+    def _batches(self) -> Iterator[tuple[Tensor, Tensor | None]]:
+        """Row numbers (V, batch) of every step, and weights where rows do not count the same.
+
+        Members with fewer rows fill their last batch with rows of weight 0.
+        """
+        longest, batch = max(map(len, self.rows)), self.settings.batch_size
+        order = torch.zeros(len(self.rows), longest, dtype=torch.int64)
+        for filled, rows, generator in zip(order, self.rows, self.generators, strict=True):
+            filled[: len(rows)] = rows[torch.randperm(len(rows), generator=generator)]
+        for start in range(0, longest, batch):
+            index = order[:, start : start + batch].to(self.x.device)
+            yield index, self._weights(index, start)
+
+    def _weights(self, index: Tensor, start: int) -> Tensor | None:
+        sizes = torch.tensor([len(rows) - start for rows in self.rows]).clamp(max=index.shape[1])
+        if self.weight is None and (sizes == index.shape[1]).all():
+            return None
+        real = torch.arange(index.shape[1]) < sizes.unsqueeze(-1)
+        weights = (real / sizes.unsqueeze(-1)).to(self.y)
+        if self.weight is not None:
+            means = torch.stack([self.weight[rows].mean() for rows in self.rows])
+            weights = weights * self.weight[index] / means.unsqueeze(-1)
+        return weights
+
+    def _noisy(self, y: Tensor) -> Tensor:
+        noise = self.objective.target_noise
+        if isinstance(noise, float) and noise == 0:
+            return y
+        draws = [torch.randn(y.shape[1], generator=g) for g in self.generators]
+        return y + noise * torch.stack(draws).to(y)
+
+    def _clip(self, threshold: float | Tensor) -> None:
+        """Scale each member's gradient to at most the threshold, as one vector over all layers."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        # In float64, so that the norm's last digit does not depend on the rest of the stack.
+        squares = [g.flatten(1).double().square().sum(1) for g in gradients]
+        norm = torch.stack(squares).sum(0).sqrt()
+        limit = threshold.view(-1) if isinstance(threshold, Tensor) else threshold
+        factor = (limit / (norm + 1e-12)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(factor.to(gradient).view(-1, *(1,) * (gradient.ndim - 1)))
+
+    def _set_learning_rate(self, step: int) -> None:
+        rate = self.settings.learning_rate
+        if self.settings.schedule == "cosine":
+            rate *= (1 + math.cos(math.pi * step / (self.steps * self.settings.epochs))) / 2
+        self.optimiser.param_groups[0]["lr"] = rate
+
+    # Judging
+
+    def _record(self) -> dict[str, float]:
+        """Add this epoch to the history, keep the best weights, and return a short summary."""
+        results: dict[str, Tensor] = {}
+        for part in self.settings.evaluate:
+            rows = self.rows if part == "train" else self.validation
+            if rows is not None:
+                scores = self.evaluate(rows)
+                results |= {f"{part}_{name}": value for name, value in scores.items()}
+        if self.settings.gradient_norm:
+            results["gradient_norm"] = self.gradient_norm()
+        for member in range(self.network.members):
+            values = {name: value[member].item() for name, value in results.items()}
+            self.history.append({"member": member, "epoch": self.epoch} | values)
+        if self.settings.patience is not None:
+            self._keep_best(results)
+        return {name: value.mean().item() for name, value in results.items()}
+
+    @torch.no_grad()
+    def _keep_best(self, results: dict[str, Tensor]) -> None:
+        name = f"validation_{self.settings.monitor}"
+        if name in results:
+            score = results[name]
+        else:
+            assert self.validation is not None
+            score = self.evaluate(self.validation)[self.settings.monitor]
+        # A member out of patience is done, even if others in its stack go on.
+        done = self.epoch - 1 - self.best_epoch >= (self.settings.patience or 0)
+        better = (score < self.best_score) & ~done
+        self.best_score[better] = score[better]
+        self.best_epoch[better] = self.epoch
+        for kept, parameter in zip(self.best, self.parameters, strict=True):
+            kept[better] = parameter[better]
+
+    @torch.no_grad()
+    def _restore(self) -> None:
+        if self.settings.patience is not None:
+            for kept, parameter in zip(self.best, self.parameters, strict=True):
+                parameter.copy_(kept)
+
+    @torch.no_grad()
+    def evaluate(self, rows: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Mean objective, MAE and RMSE of each member on its rows, without dropout."""
+        self.network.eval()
+        sums = torch.zeros(3, self.network.members, dtype=torch.float64)
+        for index, real in _chunks(rows):
+            y = self.y[index]
+            outputs = self.network(self._inputs(index))
+            error = (self.objective.decode(outputs) - y).double()
+            losses = self.objective.rows(outputs, y).double()
+            parts = torch.stack([losses, error.abs(), error.square()])
+            sums += torch.where(real, parts, 0.0).sum(-1).cpu()
+        loss, mae, mse = sums / torch.tensor([len(r) for r in rows])
+        return {"objective": loss, "mae": mae, "rmse": mse.sqrt()}
+
+    def gradient_norm(self) -> Tensor:
+        """Norm of the gradient of the mean training loss in the last layer's parameters."""
+        self.network.eval()
+        last = self.network.last_layer()
+        total = [torch.zeros_like(p) for p in last]
+        sizes = torch.tensor([len(rows) for rows in self.rows]).unsqueeze(-1)
+        for index, real in _chunks(self.rows):
+            loss = self.objective.total(
+                self.network(self._inputs(index)), self.y[index], (real / sizes).to(self.y)
+            )
+            for sum_, part in zip(total, torch.autograd.grad(loss, last), strict=True):
+                sum_ += part
+        return torch.stack([t.flatten(1).square().sum(1) for t in total]).sum(0).sqrt()
+
+    # Checkpoints
+
+    def checkpoint(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Everything that `resume` needs, as plain data and tensors."""
+        tensors = {f"parameter.{i}": p.detach().clone() for i, p in enumerate(self.parameters)}
+        tensors |= {f"best.{i}": p.clone() for i, p in enumerate(self.best)}
+        for i, parameter in enumerate(self.parameters):
+            for name, value in self.optimiser.state[parameter].items():
+                tensors[f"adam.{i}.{name}"] = value.clone()
+        for i, generator in enumerate(self.generators):
+            tensors[f"generator.{i}"] = generator.get_state()
+        tensors |= {"best_score": self.best_score.clone(), "best_epoch": self.best_epoch.clone()}
+        state = {"epoch": self.epoch, "seconds": self.seconds, "history": list(self.history)}
+        return state, tensors
+
+    @torch.no_grad()
+    def resume(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Go on where `checkpoint` was taken, by a trainer made with the same arguments."""
+        for i, parameter in enumerate(self.parameters):
+            parameter.copy_(tensors[f"parameter.{i}"])
+            self.best[i].copy_(tensors[f"best.{i}"])
+            names = [name for name in tensors if name.startswith(f"adam.{i}.")]
+            adam = {name.rpartition(".")[2]: tensors[name].clone() for name in names}
+            self.optimiser.state[parameter] = adam
+        for i, generator in enumerate(self.generators):
+            generator.set_state(tensors[f"generator.{i}"])
+        self.best_score.copy_(tensors["best_score"])
+        self.best_epoch.copy_(tensors["best_epoch"])
+        self.epoch, self.seconds = state["epoch"], state["seconds"]
+        self.history = list(state["history"])
+
+
+def _adam(parameters: list[nn.Parameter], settings: Settings) -> torch.optim.Optimizer:
+    kind = torch.optim.AdamW if settings.weight_decay else torch.optim.Adam
+    return kind(
+        parameters,
+        lr=settings.learning_rate,
+        eps=settings.adam_epsilon,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
+
+
+def _chunks(rows: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Row numbers (V, chunk) and which of them are real, where members differ in length."""
+    longest = max(map(len, rows))
+    padded = torch.zeros(len(rows), longest, dtype=torch.int64)
+    for filled, part in zip(padded, rows, strict=True):
+        filled[: len(part)] = part
+    real = torch.arange(longest) < torch.tensor([len(part) for part in rows]).unsqueeze(-1)
+    yield from zip(padded.split(CHUNK, 1), real.split(CHUNK, 1), strict=True)
+
+
+def _moments(x: Tensor, rows: Sequence[Tensor], weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of every feature over each member's rows."""
+    known: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+    keys = [(part.data_ptr(), len(part)) for part in rows]  # members often share their rows
+    for key, part in zip(keys, rows, strict=True):
+        if key not in known:
+            known[key] = _moments_of(x, part, torch.ones(len(x)) if weight is None else weight)
+    means, deviations = zip(*(known[key] for key in keys), strict=True)
+    return torch.stack(means), torch.stack(deviations)
+
+
+def _moments_of(x: Tensor, rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """In float64 and in two passes, a chunk at a time: exact, and no copy of the data."""
+    weight = weight.to(x.device, torch.float64)
+
+    def average(values: Callable[[Tensor], Tensor]) -> Tensor:
+        parts = [weight[c] @ values(x[c].double()) for c in rows.split(16 * CHUNK)]
+        return torch.stack(parts).sum(0) / weight[rows].sum()
+
+    mean = average(lambda part: part)
+    deviation = average(lambda part: (part - mean).square()).sqrt()
+    # Rounding leaves a constant column a tiny spread, which must not be blown up to one.
+    return mean.to(x), torch.where(deviation > 1e-7 * mean.abs(), deviation, 0.0).to(x)
