@@ -359,6 +359,13 @@ def test_a_model_of_another_kind_is_refused(fitted, tmp_path):
             load(path)
 
 
+def test_a_model_that_diverged_can_still_be_saved(tmp_path):
+    model = NeuralRegressor("l2", **QUICK | {"max_epochs": 2}).fit(*data(40))
+    model.history_[0]["train_mae"] = math.nan
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").history_[0]["train_mae"] is None
+
+
 def test_bins_and_names_survive_the_file(tmp_path):
     x, y = data(60)
     frame = pd.DataFrame(x, columns=["a", "b", "c"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -24,7 +25,7 @@ def save(regressor: Any, path: str | os.PathLike[str]) -> None:
         "parameters": {k: _plain(k, v) for k, v in regressor.get_params(deep=False).items()},
         "range": [regressor.objective_.low, regressor.objective_.high],
         "epochs": regressor.n_epochs_,
-        "history": regressor.history_,
+        "history": [_finite(row) for row in regressor.history_],
         "features": regressor.n_features_in_,
         "feature_names": _names(regressor),
     }
@@ -61,6 +62,11 @@ def _network(regressor: Any, features: int, tensors: dict[str, Tensor]) -> Stack
     network = StackedMLP(features, regressor.hidden, outputs, seeds, regressor.dropout)
     network.load_state_dict(tensors)
     return network.double().eval()
+
+
+def _finite(row: dict[str, float | int]) -> dict[str, float | int | None]:
+    """JSON has no NaN, which a training that ran off leaves in its history."""
+    return {name: value if math.isfinite(value) else None for name, value in row.items()}
 
 
 def _names(regressor: Any) -> list[str] | None:

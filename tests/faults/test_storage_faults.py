@@ -190,7 +190,10 @@ def without_root():
     if os.geteuid() != 0:
         yield
         return
-    os.seteuid(65534)
+    try:
+        os.seteuid(65534)
+    except OSError:
+        pytest.skip("root, whom permissions do not bind, cannot become somebody else here")
     try:
         yield
     finally:
