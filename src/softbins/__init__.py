@@ -1,28 +1,27 @@
 """Better regression by predicting a histogram instead of a number.
 
 The Histogram Loss of Imani and White, "Improving Regression Performance with Distributional
-Losses" (ICML 2018), as a PyTorch loss and distribution.
+Losses" (ICML 2018), as a PyTorch loss and distribution, and as scikit-learn estimators.
 """
 
 import typing as _typing
 
-from softbins.bins import Bins
-from softbins.histogram import Histogram
-from softbins.losses import GradientBound, HistogramLoss, gradient_bound
-from softbins.storage import ModelFileError
-from softbins.targets import (
-    FromCDF,
-    Gaussian,
-    OneBin,
-    Payoff,
-    Similarity,
-    Target,
-    TwoHot,
-    UniformMix,
-)
-
 if _typing.TYPE_CHECKING:
+    from softbins.bins import Bins
+    from softbins.histogram import Histogram
+    from softbins.losses import GradientBound, HistogramLoss, gradient_bound
     from softbins.regressor import HistogramRegressor, NeuralRegressor, load
+    from softbins.storage import ModelFileError
+    from softbins.targets import (
+        FromCDF,
+        Gaussian,
+        OneBin,
+        Payoff,
+        Similarity,
+        Target,
+        TwoHot,
+        UniformMix,
+    )
 
 __version__ = "0.1.0"
 
@@ -46,14 +45,26 @@ __all__ = [
     "load",
 ]
 
+# Names come on first use: torch and scikit-learn take seconds to import, which the help of the
+# command line needs not wait for, and a loss needs no scikit-learn.
+_ROOMS = {
+    "bins": ["Bins"],
+    "histogram": ["Histogram"],
+    "losses": ["GradientBound", "HistogramLoss", "gradient_bound"],
+    "regressor": ["HistogramRegressor", "NeuralRegressor", "load"],
+    "storage": ["ModelFileError"],
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
 
 def __getattr__(name: str) -> _typing.Any:
-    """The estimators on first use: scikit-learn takes seconds to import, which a loss needs not."""
-    if name in ("HistogramRegressor", "NeuralRegressor", "load"):
-        from softbins import regressor
+    if name not in __all__:
+        raise AttributeError(f"module 'softbins' has no attribute {name!r}")
+    from importlib import import_module
 
-        return getattr(regressor, name)
-    raise AttributeError(f"module 'softbins' has no attribute {name!r}")
+    value = getattr(import_module(f"softbins.{_ROOM_OF.get(name, 'targets')}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

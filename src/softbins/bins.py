@@ -117,7 +117,7 @@ class Bins:
 
 
 def _checked_edges(edges: Values) -> Tensor:
-    result = torch.as_tensor(edges, dtype=torch.float64).detach().clone()
+    result = _tensor(edges)
     if result.ndim != 1:
         raise ValueError(f"edges: need one dimension, got shape {tuple(result.shape)}")
     if len(result) < 3:
@@ -133,6 +133,13 @@ def _checked_edges(edges: Values) -> Tensor:
     return result
 
 
+def _tensor(values: Values) -> Tensor:
+    """A copy in float64."""
+    if isinstance(values, Tensor):
+        return values.detach().to(torch.float64, copy=True)
+    return torch.from_numpy(np.array(values, dtype=np.float64))
+
+
 def _checked_count(count: int) -> int:
     if isinstance(count, bool) or int(count) != count or count < 2:
         raise ValueError(f"count: need a whole number of at least two bins, got {count}")
@@ -140,7 +147,7 @@ def _checked_count(count: int) -> int:
 
 
 def _checked_targets(y: Values) -> NDArray[np.float64]:
-    values = torch.as_tensor(y, dtype=torch.float64).detach().cpu().reshape(-1)
+    values = _tensor(y).cpu().reshape(-1)
     if len(values) == 0:
         raise ValueError("y: need at least one target to place bins, got none")
     return np.asarray(require("y", values, hint="drop or impute those rows").numpy())

@@ -1,0 +1,474 @@
+"""The command line: fit, predict, compare and info, for tables in files.
+
+Results go to stdout, everything else to stderr. What is wrong with the input is said in one line
+with exit code 2, if possible before training starts. Libraries load where they are used, because
+`softbins --help` need not wait for torch.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import softbins.tables as tables
+from softbins.tables import Array, TableError, library
+
+try:
+    import click
+except ImportError as error:
+    # The command exists even where the extra that it needs was not asked for.
+    print('softbins: click is not installed: pip install "softbins[cli]"', file=sys.stderr)
+    raise SystemExit(2) from error
+
+HISTOGRAMS = ("l2-softmax", "hl-onebin", "hl-uniform", "hl-gaussian")
+OBJECTIVES = ("l2", "l1", "l2-noise", "l2-clipping", *HISTOGRAMS, "mdn")
+METHODS = ("linear", *OBJECTIVES)
+PICTURES = (".svg", ".png", ".pdf")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Callback = Callable[[click.Context, click.Parameter, Any], Any]
+Row = dict[str, Any]
+Update = Callable[[float, str], None]
+
+
+class _Interrupted(click.ClickException):
+    """Ctrl-C, which click would answer with exit code 1."""
+
+
+class _Program(click.Group):
+    """The commands together: every failure that is not a bug of ours ends in one line."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Interrupted("interrupted") from None
+        except (MemoryError, RuntimeError) as error:
+            # torch has no class of its own for it on a CPU.
+            if isinstance(error, MemoryError) or "memory" in str(error):
+                advice = "use fewer bins, members, hidden units or rows"
+                raise click.ClickException(f"not enough memory; {advice}") from error
+            raise
+
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
+        """Run the program and exit: with 0, 2 for bad input, or 130 for Ctrl-C."""
+        settings = {"prog_name": "softbins", **extra, "standalone_mode": False}
+        try:
+            code = super().main(*args, **settings)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(2)
+        except (click.ClickException, click.Abort, ValueError, OSError, ImportError) as error:
+            click.echo(f"softbins: {_line(error)}", err=True)
+            sys.exit(130 if isinstance(error, (_Interrupted, click.Abort)) else 2)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _line(error: Exception) -> str:
+    """What an error says, in one line."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, click.ClickException):
+        text = error.format_message()
+    elif isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(part.strip() for part in text.splitlines())
+
+
+# Options. Their names in the functions are those of the parameters that they become.
+
+
+def _option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    return click.option(*names, **{"show_default": True, **settings})
+
+
+def _examples(*lines: str) -> str:
+    """The end of a command's help, with a mark that keeps click from joining the lines."""
+    return "\n".join(["\b", "Examples:", *(f"  softbins {line}" for line in lines)])
+
+
+def _between(low: float, high: float) -> Callback:
+    """Checks numbers, one or several; NaN, which passes click's own ranges, is refused."""
+    below = f" and less than {high:g}" if math.isfinite(high) else ", and finite"
+
+    def check(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        for number in value if isinstance(value, tuple) else (value,):
+            if number is not None and not low < number < high:
+                raise click.BadParameter(f"need more than {low:g}{below}, got {number:g}")
+        return value
+
+    return check
+
+
+def _listed(kind: click.types.ParamType[Any], repeats: bool = False) -> Callback:
+    """Reads items with commas between them."""
+
+    def read(context: click.Context, parameter: click.Parameter, value: Any) -> tuple[Any, ...]:
+        words = [] if value is None else [word.strip() for word in value.split(",")]
+        items = tuple(kind.convert(word, parameter, context) for word in words)
+        if not repeats and len(set(items)) < len(items):
+            raise click.BadParameter(f"need every item once, got {value!r}")
+        return items
+
+    return read
+
+
+def _levels(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    return _between(0, 1)(context, parameter, _listed(click.FLOAT)(context, parameter, value))
+
+
+def _new_file(check: Callable[[str], object] = str) -> Callback:
+    """Checks that a file can be written, before the work that is to be written to it."""
+
+    def checked(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+        if value is None or (value == "-" and check is tables.check_suffix):
+            return value
+        try:
+            check(value)
+            tables.check_new_file(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+        return Path(value)
+
+    return checked
+
+
+def _picture_format(name: str) -> str:
+    suffix = Path(name).suffix.lower()
+    if suffix not in PICTURES:
+        raise ValueError(f"{name}: unknown kind of picture; use one of {', '.join(PICTURES)}")
+    return suffix[1:]
+
+
+def _epochs(name: str) -> Callable[[Command], Command]:
+    text = "Passes over the data, at most."
+    return _option("--epochs", name, type=click.IntRange(min=1), default=100, help=text)
+
+
+def _seed(name: str) -> Callable[[Command], Command]:
+    text = "The same seed gives the same result."
+    return _option("--seed", name, type=click.IntRange(0, 2**32 - 1), default=0, help=text)
+
+
+_DATA = click.argument("data", type=click.Path(path_type=Path))
+_MODEL = click.argument("model", type=click.Path(path_type=Path))
+_TARGET = click.option("--target", required=True, metavar="COL", help="Column to predict.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+_COUNT = click.IntRange(min=1)
+_SIZES, _CHOSEN = _listed(_COUNT, repeats=True), _listed(click.Choice(METHODS))
+_POSITIVE, _SHARE = _between(0, math.inf), _between(0, 1)
+_TABLE, _PICTURE = _new_file(tables.check_suffix), _new_file(_picture_format)
+
+
+# Commands
+
+
+@click.group(
+    "softbins",
+    cls=_Program,
+    epilog=_examples(
+        "fit houses.csv --target price -o houses.model",
+        "predict houses.model new.csv -o predicted.csv --interval 0.9",
+        "compare houses.csv --target price --plot errors.svg",
+    ),
+)
+@click.version_option(package_name="softbins")
+def main() -> None:
+    """Regression that predicts a histogram instead of a number.
+
+    Tables are .csv, .parquet or .pq files, also with .gz, with a header and numbers only.
+    """
+
+
+@main.command(
+    epilog=_examples(
+        "fit houses.csv --target price -o houses.model",
+        "fit houses.parquet --target price -o houses.model --members 5 --max-seconds 60",
+        "fit houses.csv --target price -o l2.model --objective l2 --hidden 128,128 --json",
+    )
+)
+@_DATA
+@_TARGET
+@click.option(
+    "-o", "output", metavar="MODEL", required=True, callback=_new_file(), help="The file."
+)
+@_option("--objective", type=click.Choice(OBJECTIVES), default="hl-gaussian")
+@_option("--hidden", default="64,64,64,64", callback=_SIZES, help="Sizes of the hidden layers.")
+@_option("--bins", type=click.IntRange(min=2), default=100, help="Bins of the histogram.")
+@_option("--sigma", default=1.0, callback=_POSITIVE, help="Blur of the targets, in bins.")
+@_option("--members", type=_COUNT, default=1, help="Networks to average.")
+@_epochs("max_epochs")
+@_option("--max-seconds", type=float, callback=_POSITIVE, help="Time to train, at most.")
+@_option("--early-stopping", is_flag=True, help="Hold out a tenth, keep the best epoch on it.")
+@_seed("random_state")
+@_JSON
+def fit(data: Path, target: str, output: Path, as_json: bool, **options: Any) -> None:
+    """Train a model on DATA and save it."""
+    tables.check_different(output, data)
+    x, y, names = _training_table(data, target)
+    model = _trained(library("pandas").DataFrame(x, columns=names), y, options)
+    model.save(output)
+    summary = {"model": str(output), "objective": options["objective"]}
+    _show(summary | {"rows": len(y), "features": len(names)} | _training(model), as_json)
+
+
+@main.command(
+    epilog=_examples(
+        "predict houses.model new.csv -o predicted.csv",
+        "predict houses.model new.csv -o predicted.parquet --interval 0.9",
+        "predict houses.model new.csv -o - --output median --quantiles 0.1,0.5,0.9",
+    )
+)
+@_MODEL
+@_DATA
+@click.option(
+    "-o", "path", metavar="OUT", required=True, callback=_TABLE, help="Table; - is stdout."
+)
+@_option("--interval", type=float, callback=_SHARE, help="Add an interval that covers this share.")
+@_option("--quantiles", callback=_levels, help="Add quantiles, such as 0.1,0.5,0.9.")
+@_option("--output", type=click.Choice(["mean", "median", "mode"]), default="mean")
+def predict(model: Path, data: Path, path: str | Path, **options: Any) -> None:
+    """Predict every row of DATA with a saved MODEL.
+
+    The columns are found by name, in any order; columns that the model does not know are ignored.
+    """
+    tables.check_different(path, model, data)
+    frame, fitted = tables.read_table(data), _loaded(model)
+    result = _predicted(fitted, _inputs(fitted, frame, data), **options)
+    if path == "-":
+        click.echo(tables.csv_text(result), nl=False)
+    else:
+        tables.write_table(result, path)
+        click.echo(f"wrote {len(result)} predictions to {path}", err=True)
+
+
+@main.command(
+    epilog=_examples(
+        "compare houses.csv --target price",
+        "compare houses.csv --target price --methods linear,l2,hl-gaussian --folds 10",
+        "compare houses.csv --target price --epochs 300 --plot errors.svg --json",
+    )
+)
+@_DATA
+@_TARGET
+@_option("--folds", type=click.IntRange(min=2), default=5)
+@_option("--methods", default=",".join(METHODS), callback=_CHOSEN, help="What to compare.")
+@_epochs("epochs")
+@_seed("seed")
+@_option("--plot", metavar="FILE", callback=_PICTURE, help="Draw the MAE: .svg, .png or .pdf.")
+@_JSON
+def compare(
+    data: Path, target: str, methods: tuple[str, ...], plot: Path | None, as_json: bool, **how: Any
+) -> None:
+    """Cross-validate the paper's methods on DATA, best first."""
+    if plot is not None:
+        tables.check_different(plot, data)
+        library("matplotlib", "plots")
+    x, y, _ = _training_table(data, target)
+    if how["folds"] > len(y):
+        raise click.UsageError(f"--folds: {how['folds']} folds need as many rows, got {len(y)}")
+    scores = _scores(x, y, methods, how)
+    if plot is not None:
+        _draw(scores, plot)
+    summary = {"rows": len(y), "features": x.shape[1], **how, "results": scores}
+    click.echo(tables.json_text(summary) if as_json else _score_table(scores))
+
+
+@main.command(epilog=_examples("info houses.model", "info houses.model --json"))
+@_MODEL
+@_JSON
+def info(model: Path, as_json: bool) -> None:
+    """Show what a saved MODEL is and how it was trained."""
+    fitted = _loaded(model)
+    bins = getattr(fitted, "bins_", None)
+    summary = {
+        "model": str(model),
+        "objective": fitted.objective,
+        "bins": bins and {"count": bins.count, "low": bins.low, "high": bins.high},
+        "features": fitted.n_features_in_,
+        "names": [str(name) for name in getattr(fitted, "feature_names_in_", [])],
+        "hidden": list(fitted.hidden),
+        "members": fitted.members,
+    }
+    _show(summary | _training(fitted), as_json)
+
+
+# Tables in, models, tables out
+
+
+@contextmanager
+def _about(path: Path) -> Iterator[None]:
+    """Puts the file's name before what is wrong with its columns."""
+    try:
+        yield
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from error
+
+
+def _training_table(path: Path, target: str) -> tuple[Array, Array, list[str]]:
+    frame = tables.read_table(path)
+    with _about(path):
+        return tables.features_and_target(frame, target)
+
+
+def _trained(x: Any, y: Array, options: dict[str, Any]) -> Any:
+    from softbins.regressor import NeuralRegressor
+
+    with _progress(options["max_epochs"], options["max_seconds"]) as update:
+
+        def show(epoch: int, epochs: int, _seconds: float, summary: dict[str, float]) -> None:
+            errors = [f"{k.replace('_', ' ')} {v:.4g}" for k, v in summary.items() if "mae" in k]
+            update(epoch, "  ".join([f"epoch {epoch}/{epochs}", *errors]))
+
+        model = NeuralRegressor(**options, progress=show).fit(x, y)
+    # The bar is over, and a function could not be saved.
+    return model.set_params(progress=False)
+
+
+def _training(model: Any) -> Row:
+    """Epochs, and the errors of the weights that were kept, averaged over the members."""
+    members: dict[int, list[Row]] = {}
+    for row in model.history_:
+        members.setdefault(row["member"], []).append(row)
+    kept = [_kept(model, rows) for rows in members.values()]
+    names = [f"{part}_{error}" for part in ("train", "validation") for error in ("mae", "rmse")]
+    known = [name for name in names if kept and all(name in row for row in kept)]
+    means = {name: statistics.fmean(row[name] for row in kept) for name in known}
+    return {"epochs": max((row["epoch"] for row in model.history_), default=0)} | means
+
+
+def _kept(model: Any, rows: list[Row]) -> Row:
+    """The epoch that a member's weights come from: the last, or the best before it stopped."""
+    if not model.early_stopping:
+        return rows[-1]
+    score, best = f"validation_{model.monitor}", rows[0]
+    for row in rows:
+        # Members that have stopped stay in the history until the last one has.
+        if row["epoch"] - best["epoch"] <= model.patience and row[score] < best[score]:
+            best = row
+    return best
+
+
+def _loaded(path: Path) -> Any:
+    from softbins.regressor import load
+
+    return load(path)
+
+
+def _inputs(model: Any, frame: Any, path: Path) -> Any:
+    """The columns that the model knows, by name, or by position if it has learnt no names."""
+    names, have = getattr(model, "feature_names_in_", None), list(frame.columns)
+    with _about(path):
+        if names is not None:
+            x = tables.features(frame, [str(name) for name in names])
+            return library("pandas").DataFrame(x, columns=names)
+        if len(have) != model.n_features_in_:
+            need = f"the model needs {model.n_features_in_} columns, without names"
+            raise TableError(f"{need}; the table has {len(have)}")
+        return tables.features(frame, have)
+
+
+def _predicted(
+    model: Any, x: Any, interval: float | None, quantiles: tuple[float, ...], output: str
+) -> Any:
+    columns = {"prediction": model.predict(x, output=output)}
+    if interval is not None:
+        ends = model.predict_interval(x, coverage=interval)
+        columns |= {f"low_{interval:g}": ends[:, 0], f"high_{interval:g}": ends[:, 1]}
+    if quantiles:
+        values = model.predict_quantiles(x, list(quantiles))
+        columns |= {f"quantile_{q:g}": values[:, i] for i, q in enumerate(quantiles)}
+    return library("pandas").DataFrame(columns)
+
+
+def _scores(x: Array, y: Array, methods: tuple[str, ...], how: dict[str, Any]) -> list[Row]:
+    """Every method's errors, best first, and last those that diverged."""
+    from softbins.comparison import cross_validate
+
+    scores: list[Row] = []
+    # Linear regression comes last: it takes no time, and would make the time left look short.
+    order = sorted(methods, key=lambda method: method == "linear")
+    with _progress(max(len(set(order) - {"linear"}), 1)) as update:
+        for method in order:
+
+            def show(epoch: int, epochs: int, *_: Any, name: str = method) -> None:
+                update(len(scores) + epoch / epochs, f"{name} ({len(scores) + 1}/{len(order)})")
+
+            scores.append(_summary(method, cross_validate(x, y, method, progress=show, **how)))
+    return sorted(scores, key=lambda row: (math.isnan(row["mae"]), row["mae"]))
+
+
+def _summary(method: str, folds: list[dict[str, float]]) -> Row:
+    """Mean and standard error over the folds."""
+    result: Row = {"method": method}
+    for name in ("mae", "rmse"):
+        values = [fold[name] for fold in folds]
+        # The errors of a method that diverged have no spread.
+        spread = statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
+        result[name] = statistics.fmean(values)
+        result[f"{name}_stderr"] = spread / math.sqrt(len(values))
+    return result | {"folds": folds}
+
+
+# What is shown
+
+
+@contextmanager
+def _progress(total: float, limit: float | None = None) -> Iterator[Update]:
+    """A bar on stderr with the time left, if somebody watches; `limit` is the time at most."""
+    if not sys.stderr.isatty():
+        yield lambda done, text: None
+        return
+    rich, console = library("rich.progress"), library("rich.console").Console(stderr=True)
+    columns = rich.BarColumn(), "{task.description}", "{task.fields[left]}"
+    with rich.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("training", total=total, left="")
+
+        def update(done: float, text: str) -> None:
+            left = _time_left(done / total, bar.tasks[0].elapsed or 0.0, limit)
+            bar.update(task, completed=done, description=text, left=left)
+
+        yield update
+
+
+def _time_left(share: float, seconds: float, limit: float | None) -> str:
+    left = seconds / share - seconds
+    if limit is not None:
+        left = min(left, max(limit - seconds, 0.0))
+    minutes, rest = divmod(round(left), 60)
+    return f"{minutes}:{rest:02d} left"
+
+
+def _show(summary: Row, as_json: bool) -> None:
+    known = {name.replace("_", " "): value for name, value in summary.items() if value is not None}
+    rows = [[name, tables.shown(value)] for name, value in known.items()]
+    click.echo(tables.json_text(summary) if as_json else tables.aligned(rows))
+
+
+def _score_table(scores: list[Row]) -> str:
+    rows = [
+        [row["method"], *(f"{row[e]:.4g} ± {row[f'{e}_stderr']:.2g}" for e in ("mae", "rmse"))]
+        for row in scores
+    ]
+    return tables.aligned([["method", "MAE", "RMSE"], *rows])
+
+
+def _draw(scores: list[Row], path: Path) -> None:
+    """A picture of every method's MAE with its standard error, best on top."""
+    from softbins.storage import write_whole
+
+    size = (6.0, 1.0 + 0.35 * len(scores))
+    figure = library("matplotlib.figure", "plots").Figure(size, layout="constrained")
+    axes, buffer = figure.subplots(), io.BytesIO()
+    means, names = [row["mae"] for row in scores], [row["method"] for row in scores]
+    axes.errorbar(means, names, xerr=[row["mae_stderr"] for row in scores], fmt="o", capsize=3)
+    axes.invert_yaxis()
+    axes.set_xlabel("mean absolute error over the folds, with its standard error")
+    figure.savefig(buffer, format=_picture_format(path.name))
+    write_whole(path, buffer.getvalue())

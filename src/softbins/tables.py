@@ -1,0 +1,283 @@
+"""Tables for the command line: CSV and Parquet files, arrays of finite numbers, plain text."""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import importlib
+import io
+import json
+import math
+import os
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas
+
+CSV, PARQUET = (".csv",), (".parquet", ".pq")
+SUFFIXES = CSV + PARQUET
+SHOWN = 40  # characters of a cell, and columns of a table, that an error shows at most
+
+Array = NDArray[np.float64]
+
+
+class TableError(ValueError):
+    """A table that cannot be read, written or used, with one line that says why."""
+
+
+# Files
+
+
+def read_table(path: str | Path) -> pandas.DataFrame:
+    """The table in a .csv, .parquet or .pq file, or in a gzipped one (.csv.gz and so on).
+
+    Cells of a CSV file keep their text unless a whole column is numeric, so that `features` can
+    show what stands in a cell that is not a number. Blank lines do not count as rows.
+    """
+    suffix, zipped = check_suffix(path)
+    data = _content(Path(path), zipped)
+    if not data.strip():
+        raise TableError(f"{path}: the file is empty; need a header and at least one row")
+    frame = _parsed(path, data, suffix)
+    if not len(frame):
+        raise TableError(f"{path}: no rows below the header; need at least one")
+    frame.columns = frame.columns.astype(str)
+    return frame
+
+
+def write_table(frame: pandas.DataFrame, path: str | Path) -> None:
+    """Write a table as its suffix says, whole or not at all."""
+    # Not at the top: storage loads torch, for which a mistake in a table need not wait.
+    from softbins.storage import write_whole
+
+    suffix, zipped = check_suffix(path)
+    data = csv_text(frame).encode() if suffix in CSV else _parquet_bytes(frame)
+    write_whole(Path(path), gzip.compress(data, mtime=0) if zipped else data)
+
+
+def csv_text(frame: pandas.DataFrame) -> str:
+    """A table as CSV, without row numbers, with every digit of its numbers."""
+    return str(frame.to_csv(index=False, lineterminator="\n"))
+
+
+def check_suffix(path: str | Path) -> tuple[str, bool]:
+    """The suffix that says how a table is stored, and whether it is gzipped as well."""
+    name = Path(path).name.lower()
+    zipped = name.endswith(".gz")
+    suffix = Path(name.removesuffix(".gz")).suffix
+    if suffix not in SUFFIXES:
+        known = ", ".join(SUFFIXES)
+        raise TableError(f"{path}: unknown kind of table; use one of {known}, or one with .gz")
+    return suffix, zipped
+
+
+def check_new_file(path: str | Path) -> None:
+    """Raise unless a file can be written there; for those who work long before they write."""
+    folder = Path(path).parent
+    if Path(path).is_dir():
+        raise TableError(f"{str(path)!r} is a folder; name a file in it")
+    if not folder.is_dir():
+        raise TableError(f"no folder {str(folder)!r}; make it first")
+    if not os.access(folder, os.W_OK):
+        raise TableError(f"may not write into folder {str(folder)!r}; choose another")
+    if Path(path).exists() and not os.access(path, os.W_OK):
+        raise TableError(f"{str(path)!r} is write-protected; choose another file")
+
+
+def check_different(output: str | Path, *inputs: str | Path) -> None:
+    """Raise if writing the output would replace a file that is about to be read."""
+    for path in inputs:
+        if os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output):
+            raise TableError(f"{output}: is read as well; choose another file for the result")
+
+
+def library(name: str, extra: str = "cli") -> Any:
+    """An optional library, imported on first use so that `softbins --help` is quick."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        missing = name.partition(".")[0]
+        raise ImportError(f'{missing} is not installed: pip install "softbins[{extra}]"') from error
+
+
+def _content(path: Path, zipped: bool) -> bytes:
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if zipped else data
+    except FileNotFoundError:
+        raise TableError(f"{path}: no such file") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise TableError(f"{path}: broken gzip file ({error})") from error
+    except OSError as error:
+        raise TableError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _parsed(path: str | Path, data: bytes, suffix: str) -> Any:
+    try:
+        return _from_csv(data) if suffix in CSV else _from_parquet(data)
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path}: not UTF-8 text; save it as UTF-8 ({error})") from error
+    except (ImportError, MemoryError):
+        raise
+    # Damage shows as whatever the readers trip over, down to a KeyError in pandas's metadata.
+    except Exception as error:
+        kind = "CSV" if suffix in CSV else "Parquet"
+        raise TableError(f"{path}: broken {kind} file ({_first_line(error)})") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _from_csv(data: bytes) -> Any:
+    pandas = library("pandas")
+    header = pandas.read_csv(
+        io.BytesIO(data), header=None, nrows=1, dtype=str, keep_default_na=False
+    )
+    _check_header(list(header.iloc[0]))
+    with warnings.catch_warnings():
+        # Rows longer than the header would lose their last cells with a mere warning, and
+        # without index_col=False their first cells would silently become row names.
+        warnings.simplefilter("error", pandas.errors.ParserWarning)
+        try:
+            return pandas.read_csv(
+                io.BytesIO(data), index_col=False, keep_default_na=False, low_memory=False
+            )
+        except pandas.errors.ParserWarning:
+            raise TableError("rows have more cells than the header has names") from None
+
+
+def _from_parquet(data: bytes) -> Any:
+    pandas, parquet = library("pandas"), library("pyarrow.parquet")
+    # pandas would read duplicates as an obscure error, so that the names are checked first.
+    _check_header(list(parquet.read_schema(io.BytesIO(data)).names))
+    return pandas.read_parquet(io.BytesIO(data), engine="pyarrow").reset_index(drop=True)
+
+
+def _parquet_bytes(frame: Any) -> bytes:
+    library("pyarrow")
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer, engine="pyarrow", index=False)
+    return buffer.getvalue()
+
+
+def _check_header(names: list[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise TableError(f"duplicate column name {twice[0]!r}; rename one of them")
+    if "" in names:
+        # Usually row numbers that a program wrote; as a feature they would only mislead.
+        raise TableError(f"column {names.index('') + 1} has no name; name it or remove it")
+    separators = [mark for mark in (";", "\t", "|") if mark in names[0]]
+    if len(names) == 1 and separators:
+        raise TableError(f"cells are separated by {separators[0]!r}; save it with commas")
+
+
+# Columns
+
+
+def features_and_target(frame: pandas.DataFrame, target: str) -> tuple[Array, Array, list[str]]:
+    """X (n, d) from all columns but one, y (n,) from that one, and the names of X's columns."""
+    _check_present(frame, [target])
+    names = [name for name in frame.columns if name != target]
+    if not names:
+        raise TableError(f"no columns besides the target {target!r}; need at least one feature")
+    return features(frame, names), _numbers(frame, target), names
+
+
+def features(frame: pandas.DataFrame, names: Sequence[str]) -> Array:
+    """X (n, d) from the named columns in the order of their names; other columns do not matter."""
+    _check_present(frame, names)
+    return np.column_stack([_numbers(frame, name) for name in names])
+
+
+def _check_present(frame: Any, names: Sequence[str]) -> None:
+    present = [str(name) for name in frame.columns]
+    missing = [name for name in names if name not in present]
+    if not missing:
+        return
+    close = {name: difflib.get_close_matches(name, present, n=1) for name in missing}
+    listed = ", ".join(
+        f"{name!r} (did you mean {close[name][0]!r}?)" if close[name] else f"{name!r}"
+        for name in missing[:SHOWN]
+    )
+    noun = "column" if len(missing) == 1 else "columns"
+    raise TableError(f"no {noun} {listed}; the table has {_short_list(present)}")
+
+
+def _short_list(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:10])
+    return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"
+
+
+def _numbers(frame: Any, name: str) -> Array:
+    """One column as float64; booleans count as 0 and 1."""
+    pandas, column = library("pandas"), frame[name]
+    if column.dtype == object:
+        # Such as booleans with an empty cell among them.
+        column = column.convert_dtypes()
+    if pandas.api.types.is_numeric_dtype(column):
+        values = column.to_numpy(dtype="float64", na_value=np.nan)
+    else:
+        # Through text, because pandas takes dates for numbers of nanoseconds.
+        values = pandas.to_numeric(column.astype(str), errors="coerce").to_numpy(dtype="float64")
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        raise TableError(_complaint(column, name, values, wrong))
+    # A copy, because what pandas gives may be read-only, which torch does not take.
+    return np.array(values, dtype=np.float64)
+
+
+def _complaint(column: Any, name: str, values: Array, wrong: NDArray[np.int64]) -> str:
+    row = int(wrong[0])
+    text = str(column.iloc[row])
+    if column.isna().iloc[row] or not text.strip():
+        problem = "the cell is empty"
+    elif np.isinf(values[row]):
+        problem = f"{text!r} is not finite"
+    else:
+        problem = f"{text[:SHOWN]!r} is not a number"
+    others = f" (the first of {len(wrong)} such rows)" if len(wrong) > 1 else ""
+    return f"column {name!r}, row {row + 1}: {problem}{others}; mend or remove the row or column"
+
+
+# Text
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows with their columns below each other, the same in a pipe as on a screen."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = [[cell.ljust(w) for cell, w in zip(row, widths, strict=True)] for row in rows]
+    return "\n".join("  ".join(row).rstrip() for row in padded)
+
+
+def shown(value: Any) -> str:
+    """A value for people: few digits, no brackets."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {shown(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(shown, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def json_text(value: Any) -> str:
+    """A value for programs: JSON with null for NaN and infinity, which JSON does not have."""
+    return json.dumps(_finite(value), indent=2, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

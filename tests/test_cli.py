@@ -1,0 +1,490 @@
+"""The command line as its users meet it: results on stdout, one line on stderr if it cannot be."""
+
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+from types import SimpleNamespace
+
+import click
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from softbins import cli, objectives
+from softbins.regressor import NeuralRegressor, load
+
+COMMANDS = sorted(cli.main.commands)
+QUICK = ["--epochs", "3", "--hidden", "8", "--bins", "20"]
+FIT = ["fit", "data.csv", "--target", "y", "-o", "new.model", *QUICK]
+# Softbins as its own process, as the console script starts it.
+PROCESS = [sys.executable, "-c", "from softbins.cli import main; main()"]
+
+
+def table(rows=60):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(random.normal(size=(rows, 2)), columns=["width", "height"])
+    return frame.assign(y=2 * frame["width"] + frame["height"])
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Two fitted models: one that predicts distributions, and one that predicts numbers."""
+    folder, frame = tmp_path_factory.mktemp("models"), table()
+    for name, objective in [("some.model", "hl-gaussian"), ("l2.model", "l2")]:
+        model = NeuralRegressor(objective, (8,), bins=20, max_epochs=3, random_state=0)
+        model.fit(frame[["width", "height"]], frame["y"]).save(folder / name)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, models):
+    """A folder to work in, with a table to learn from, models, and a few broken tables."""
+    monkeypatch.chdir(tmp_path)
+    for path in models.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    table().to_csv("data.csv", index=False)
+    table().drop(columns="y").to_csv("new.csv", index=False)
+    (tmp_path / "words.csv").write_text("width,height,y\n1,2,3\n1,tall,3\n")
+    (tmp_path / "gaps.csv").write_text("width,height,y\n1,2,3\n1,2,\n")
+    (tmp_path / "misspelt.csv").write_text("widht,height\n1,2\n")
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "text.model").write_text("not a model")
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.main, list(map(str, arguments)))
+
+
+def succeeds(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return result
+
+
+# Help
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_shows_an_example_that_parses(command, folder):
+    shown = succeeds(command, "--help").stdout
+    lines = [line.split() for line in shown.splitlines() if line.startswith("    softbins ")]
+    assert lines
+    for _, name, *arguments in lines:
+        assert name == command
+        context = cli.main.commands[command].make_context(name, arguments)
+        assert context.params
+
+
+def test_the_program_lists_its_commands_and_its_version():
+    shown = succeeds("--help").stdout
+    assert "softbins fit houses.csv --target price -o houses.model" in shown
+    assert all(f"\n  {command} " in shown for command in COMMANDS)
+    assert succeeds("--version").stdout == f"softbins, version {version('softbins')}\n"
+    nothing = run()
+    assert (nothing.exit_code, nothing.stdout) == (2, "")
+    assert nothing.stderr.startswith("Usage: softbins ")
+
+
+def test_the_methods_are_those_of_the_library():
+    # l2-many is the control experiment of a footnote, nothing to choose for one's own data.
+    assert set(cli.OBJECTIVES) == set(objectives.METHODS) - {"l2-many"}
+
+
+# Bad input
+
+# The arguments, and the one line on stderr. FIT is complete; a repeated option replaces the first.
+BAD = [
+    (["fti"], "No such command 'fti'."),
+    (["fit"], "Missing argument 'DATA'."),
+    (["fit", "data.csv", "-o", "m"], "Missing option '--target'."),
+    ([*FIT, "--colour", "red"], "No such option '--colour'."),
+    ([*FIT, "--objective", "l3"], "Invalid value for '--objective': 'l3' is not one of 'l2', 'l1'"),
+    ([*FIT, "--hidden", "8,x"], "Invalid value for '--hidden': 'x' is not a valid integer range."),
+    ([*FIT, "--hidden", ""], "Invalid value for '--hidden': '' is not a valid integer range."),
+    ([*FIT, "--bins", "1"], "Invalid value for '--bins': 1 is not in the range x>=2."),
+    ([*FIT, "--bins", "ten"], "Invalid value for '--bins': 'ten' is not a valid integer range."),
+    ([*FIT, "--sigma", "0"], "Invalid value for '--sigma': need more than 0, and finite, got 0"),
+    ([*FIT, "--sigma", "nan"], "Invalid value for '--sigma': need more than 0, and finite"),
+    ([*FIT, "--max-seconds", "inf"], "Invalid value for '--max-seconds': need more than 0"),
+    ([*FIT, "--seed", "-1"], "Invalid value for '--seed': -1 is not in the range"),
+    ([*FIT, "-o", "missing/m"], "Invalid value for '-o': no folder 'missing'; make it first"),
+    ([*FIT, "-o", "."], "Invalid value for '-o': '.' is a folder; name a file in it"),
+    ([*FIT, "-o", "data.csv"], "data.csv: is read as well; choose another file for the result"),
+    ([*FIT, "--target", "Y"], "data.csv: no column 'Y'; the table has 'width', 'height', 'y'"),
+    ([*FIT, "--target", "heigth"], "data.csv: no column 'heigth' (did you mean 'height'?)"),
+    (["fit", "no.csv", *FIT[2:]], "no.csv: no such file"),
+    (["fit", "empty.csv", *FIT[2:]], "empty.csv: the file is empty"),
+    (["fit", "words.csv", *FIT[2:]], "words.csv: column 'height', row 2: 'tall' is not a number"),
+    (["fit", "gaps.csv", *FIT[2:]], "gaps.csv: column 'y', row 2: the cell is empty"),
+    (["predict", "no.model", "new.csv", "-o", "-"], "no.model: cannot read"),
+    (["predict", "text.model", "new.csv", "-o", "-"], "text.model: not a softbins model file"),
+    (["predict", "data.csv", "new.csv", "-o", "-"], "data.csv: not a softbins model file"),
+    (["predict", "some.model", "no.csv", "-o", "-"], "no.csv: no such file"),
+    (
+        ["predict", "some.model", "misspelt.csv", "-o", "-"],
+        "misspelt.csv: no column 'width' (did you mean 'widht'?)",
+    ),
+    (
+        ["predict", "some.model", "words.csv", "-o", "-"],
+        "words.csv: column 'height', row 2: 'tall'",
+    ),
+    (["predict", "some.model", "new.csv", "-o", "p.txt"], "Invalid value for '-o': p.txt: unknown"),
+    (["predict", "some.model", "new.csv", "-o", "no/p.csv"], "Invalid value for '-o': no folder"),
+    (["predict", "some.model", "new.csv", "-o", "new.csv"], "new.csv: is read as well"),
+    (
+        ["predict", "some.model", "new.csv", "-o", "-", "--interval", "1"],
+        "Invalid value for '--interval': need more than 0 and less than 1, got 1",
+    ),
+    (
+        ["predict", "some.model", "new.csv", "-o", "-", "--quantiles", "0.1,high"],
+        "Invalid value for '--quantiles': 'high' is not a valid float.",
+    ),
+    (
+        ["predict", "some.model", "new.csv", "-o", "-", "--quantiles", "0.1,10"],
+        "Invalid value for '--quantiles': need more than 0 and less than 1, got 10",
+    ),
+    (
+        ["predict", "some.model", "new.csv", "-o", "-", "--quantiles", "0.1,0.10"],
+        "Invalid value for '--quantiles': need every item once, got '0.1,0.10'",
+    ),
+    (["predict", "l2.model", "new.csv", "-o", "-", "--interval", "0.9"], "objective: "),
+    (["predict", "l2.model", "new.csv", "-o", "-", "--output", "median"], "objective: "),
+    (["compare", "no.csv", "--target", "y"], "no.csv: no such file"),
+    (["compare", "words.csv", "--target", "y"], "words.csv: column 'height', row 2: 'tall'"),
+    (
+        ["compare", "data.csv", "--target", "y", "--methods", "l2,l7"],
+        "Invalid value for '--methods'",
+    ),
+    (["compare", "data.csv", "--target", "y", "--folds", "1"], "Invalid value for '--folds': 1 is"),
+    (
+        ["compare", "data.csv", "--target", "y", "--folds", "99"],
+        "--folds: 99 folds need as many rows, got 60",
+    ),
+    (
+        ["compare", "data.csv", "--target", "y", "--plot", "p.gif"],
+        "Invalid value for '--plot': p.gif: unknown kind of picture; use one of .svg, .png, .pdf",
+    ),
+    (
+        ["compare", "data.csv", "--target", "y", "--plot", "no/p.svg"],
+        "Invalid value for '--plot': no",
+    ),
+    (["info", "no.model"], "no.model: cannot read"),
+    (["info", "text.model"], "text.model: not a softbins model file"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "line"), BAD)
+def test_bad_input_is_one_line_on_stderr_and_changes_no_file(folder, monkeypatch, arguments, line):
+    def untimely(*_, **__):
+        raise AssertionError("the input should have been checked before training")
+
+    monkeypatch.setattr(NeuralRegressor, "fit", untimely)
+    monkeypatch.setattr("softbins.comparison.cross_validate", untimely)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"softbins: {line}")
+    assert result.stderr.count("\n") == 1
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_ctrl_c_is_one_line_and_exit_code_130(folder, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(NeuralRegressor, "fit", interrupted)
+    result = run(*FIT)
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr == "softbins: interrupted\n"
+    assert not (folder / "new.model").exists()
+
+
+def test_too_little_memory_is_one_line():
+    result = run(*FIT, "--bins", 10**15)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("softbins: not enough memory; use fewer bins, ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("bug", [KeyError("a bug"), RuntimeError("a bug"), AssertionError()])
+def test_a_bug_is_not_taken_for_bad_input(monkeypatch, bug):
+    def broken(*_):
+        raise bug
+
+    monkeypatch.setattr(NeuralRegressor, "fit", broken)
+    assert run(*FIT).exception is bug
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra", "arguments"),
+    [
+        ("pandas", "cli", FIT),
+        ("matplotlib", "plots", ["compare", "data.csv", "--target", "y", "--plot", "p.svg"]),
+    ],
+)
+def test_a_missing_library_is_named_with_its_extra(monkeypatch, missing, extra, arguments):
+    monkeypatch.setitem(sys.modules, missing, None)
+    result = run(*arguments)
+    expected = f'softbins: {missing} is not installed: pip install "softbins[{extra}]"\n'
+    assert (result.exit_code, result.stderr) == (2, expected)
+
+
+def test_without_click_the_program_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "click", None)
+    with pytest.raises(SystemExit) as caught:
+        runpy.run_path(cli.__file__)
+    assert caught.value.code == 2
+    expected = 'softbins: click is not installed: pip install "softbins[cli]"\n'
+    assert capsys.readouterr().err == expected
+
+
+# fit and info
+
+
+def test_fit_saves_a_model_and_shows_a_short_table(folder):
+    lines = succeeds(*FIT).stdout.splitlines()
+    shown = {line[:11].strip(): line[11:].strip() for line in lines}
+    assert list(shown) == [
+        *("model", "objective", "rows", "features", "epochs", "train mae", "train rmse"),
+    ]
+    assert (shown["rows"], shown["features"], shown["epochs"]) == ("60", "2", "3")
+    assert list(load("new.model").feature_names_in_) == ["width", "height"]
+
+
+def test_every_option_of_fit_reaches_the_model():
+    options = {
+        "--objective": "hl-uniform",
+        "--hidden": "8,4",
+        "--bins": "30",
+        "--sigma": "2",
+        "--members": "2",
+        "--epochs": "2",
+        "--max-seconds": "60",
+        "--seed": "7",
+    }
+    succeeds(*FIT, *(word for pair in options.items() for word in pair))
+    found = load("new.model").get_params()
+    names = ["objective", "hidden", "bins", "sigma", "members", "max_epochs", "max_seconds"]
+    values = [found[name] for name in [*names, "random_state", "progress"]]
+    values[1] = tuple(values[1])
+    assert values == ["hl-uniform", (8, 4), 30, 2.0, 2, 2, 60.0, 7, False]
+
+
+def test_the_same_seed_gives_the_same_file(folder):
+    succeeds(*FIT, "-o", "1.model")
+    succeeds(*FIT, "-o", "2.model")
+    succeeds(*FIT, "-o", "3.model", "--seed", "1")
+    first, second, third = ((folder / f"{i}.model").read_bytes() for i in (1, 2, 3))
+    assert first == second != third
+
+
+def test_the_errors_shown_are_those_of_the_saved_model():
+    """Also after early stopping, which goes back to an epoch before the last."""
+    frame, errors = table(), {}
+    for stopping in ([], ["--early-stopping"]):
+        shown = json.loads(succeeds(*FIT, "--json", "--epochs", "60", *stopping).stdout)
+        error = np.abs(load("new.model").predict(frame[["width", "height"]]) - frame["y"]).mean()
+        held = 6 * shown["validation_mae"] if stopping else 0
+        errors[len(stopping)] = (54 if stopping else 60) * shown["train_mae"] + held, 60 * error
+    for found, expected in errors.values():
+        assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_member_that_has_stopped_keeps_its_best_epoch_before_that():
+    """Others of the same stack may go on, and the history with them."""
+    scores = [5.0, 3.0, 4.0, 4.0, 1.0]
+    rows = [{"epoch": i, "validation_mae": score} for i, score in enumerate(scores, 1)]
+    for stopping, patience, epoch in [(True, 2, 2), (True, 3, 5), (False, 2, 5)]:
+        model = SimpleNamespace(early_stopping=stopping, patience=patience, monitor="mae")
+        assert cli._kept(model, rows)["epoch"] == epoch
+
+
+def test_a_constant_target_needs_no_epochs():
+    table().assign(y=4.0).to_csv("constant.csv", index=False)
+    shown = json.loads(succeeds("fit", "constant.csv", *FIT[2:], "--json").stdout)
+    assert (shown["epochs"], "train_mae" in shown) == (0, False)
+    printed = succeeds("predict", "new.model", "new.csv", "-o", "-").stdout.split()[1:]
+    assert np.allclose(np.array(printed, float), 4.0, atol=0.1)
+
+
+def test_info_describes_a_model():
+    shown = json.loads(succeeds("info", "some.model", "--json").stdout)
+    y = table()["y"]
+    assert shown["bins"] == {"count": 20, "low": y.min(), "high": y.max()}
+    assert (shown["objective"], shown["members"], shown["hidden"]) == ("hl-gaussian", 1, [8])
+    assert (shown["features"], shown["names"]) == (2, ["width", "height"])
+    assert shown["epochs"] == 3
+    assert shown["train_rmse"] >= shown["train_mae"] > 0
+    text = succeeds("info", "some.model").stdout
+    assert "names       width, height\n" in text
+    assert "bins        count 20, low " in text
+    assert "bins" not in succeeds("info", "l2.model").stdout
+
+
+# predict
+
+
+def test_predict_writes_what_the_model_predicts():
+    asked = ["--interval", "0.9", "--quantiles", "0.1, 0.5", "--output", "median"]
+    result = succeeds("predict", "some.model", "data.csv", "-o", "p.csv", *asked)
+    assert (result.stdout, result.stderr) == ("", "wrote 60 predictions to p.csv\n")
+    model, x, found = load("some.model"), table().drop(columns="y"), pd.read_csv("p.csv")
+    names = ["prediction", "low_0.9", "high_0.9", "quantile_0.1", "quantile_0.5"]
+    assert list(found.columns) == names
+    expected = [
+        model.predict(x, output="median"),
+        *model.predict_interval(x, coverage=0.9).T,
+        *model.predict_quantiles(x, [0.1, 0.5]).T,
+    ]
+    assert np.array_equal(found.to_numpy().T, expected)
+
+
+@pytest.mark.parametrize("name", ["p.csv.gz", "p.parquet"])
+def test_predictions_are_the_same_in_every_kind_of_table(name):
+    from softbins.tables import read_table
+
+    printed = succeeds("predict", "some.model", "new.csv", "-o", "-").stdout
+    succeeds("predict", "some.model", "new.csv", "-o", name)
+    assert read_table(name).to_csv(index=False) == printed
+    assert printed.startswith("prediction\n")
+
+
+def test_columns_are_found_by_name_or_by_position_if_the_model_has_no_names():
+    table()[["height", "y", "width"]].to_csv("turned.csv", index=False)
+    expected = succeeds("predict", "some.model", "new.csv", "-o", "-").stdout
+    assert succeeds("predict", "some.model", "turned.csv", "-o", "-").stdout == expected
+    x, y = table()[["width", "height"]].to_numpy(), table()["y"]
+    NeuralRegressor("l2", (8,), max_epochs=1).fit(x, y).save("nameless.model")
+    printed = succeeds("predict", "nameless.model", "new.csv", "-o", "-").stdout.split()[1:]
+    assert np.array_equal(np.array(printed, float), load("nameless.model").predict(x))
+    refused = run("predict", "nameless.model", "turned.csv", "-o", "-")
+    assert "needs 2 columns, without names; the table has 3" in refused.stderr
+
+
+# compare
+
+
+def test_compare_ranks_every_method(folder):
+    arguments = ["compare", "data.csv", "--target", "y", "--epochs", "2", "--folds", "3"]
+    result = succeeds(*arguments, "--plot", "p.svg", "--json")
+    found = json.loads(result.stdout)
+    assert (found["rows"], found["features"], found["folds"], found["epochs"]) == (60, 2, 3, 2)
+    scores = found["results"]
+    assert {score["method"] for score in scores} == set(cli.METHODS)
+    assert [score["mae"] for score in scores] == sorted(score["mae"] for score in scores)
+    # The target is a linear function, and two epochs teach a network little.
+    assert scores[0]["method"] == "linear"
+    for score in scores:
+        folds = [fold["mae"] for fold in score["folds"]]
+        assert score["mae"] == pytest.approx(np.mean(folds))
+        assert score["mae_stderr"] == pytest.approx(np.std(folds, ddof=1) / np.sqrt(3))
+    picture = (folder / "p.svg").read_text()
+    assert picture.startswith("<?xml")
+    assert picture.count("<!-- hl-gaussian -->") == 1
+    assert result.stderr == ""
+
+
+def test_compare_shows_a_table_and_puts_a_method_that_diverged_last(monkeypatch):
+    def cross_validate(x, y, method, folds, epochs, seed, progress):
+        errors = {"l2": [np.nan, 1.0], "l1": [3.0, 5.0], "mdn": [1.0, 1.0]}[method]
+        return [{"fold": i, "mae": e, "rmse": 2 * e} for i, e in enumerate(errors)]
+
+    monkeypatch.setattr("softbins.comparison.cross_validate", cross_validate)
+    arguments = ["compare", "data.csv", "--target", "y", "--methods", "l2,l1,mdn", "--folds", "2"]
+    assert succeeds(*arguments).stdout.splitlines() == [
+        "method  MAE        RMSE",
+        "mdn     1 ± 0      2 ± 0",
+        "l1      4 ± 1      8 ± 2",
+        "l2      nan ± nan  nan ± nan",
+    ]
+    assert json.loads(succeeds(*arguments, "--json").stdout)["results"][2]["mae"] is None
+
+
+# Time
+
+
+@pytest.mark.parametrize(
+    ("share", "seconds", "limit", "left"),
+    [
+        (0.5, 30, None, "0:30 left"),
+        (0.01, 10, None, "16:30 left"),
+        (0.01, 10, 60, "0:50 left"),
+        (0.01, 70, 60, "0:00 left"),
+        (1.0, 5, None, "0:00 left"),
+    ],
+)
+def test_the_time_left_follows_the_pace_and_the_limit(share, seconds, limit, left):
+    assert cli._time_left(share, seconds, limit) == left
+
+
+def test_a_bar_is_drawn_only_for_a_terminal(monkeypatch, capsys):
+    with cli._progress(10) as update:
+        update(1, "epoch 1/10")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with cli._progress(10) as update:
+        update(10, "epoch 10/10")
+    shown = capsys.readouterr()
+    assert "epoch 10/10 0:00 left" in shown.err
+    assert shown.out == ""
+
+
+# Real processes
+
+
+def test_a_process_keeps_results_and_messages_apart():
+    done = subprocess.run([*PROCESS, *FIT, "--json"], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["rows"] == 60
+    assert done.stderr == ""
+
+
+def test_a_process_fails_with_exit_code_2():
+    command = [*PROCESS, "info", "text.model"]
+    failed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert failed.stderr.startswith("softbins: text.model: not a softbins model file")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_a_terminal_sees_the_time_left_and_ctrl_c_leaves_nothing_behind(folder):
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [*PROCESS, *FIT, "--epochs", "1000000"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    before = set(folder.iterdir())
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        shown = _read_until(ours, b" left")
+        process.send_signal(signal.SIGINT)
+        shown += _read_until(ours, b"interrupted")
+        assert process.wait(timeout=20) == 130
+        assert process.stdout.read() == b""
+    os.close(ours)
+    assert b"epoch " in shown
+    assert b"/1000000  train mae " in shown
+    assert set(folder.iterdir()) == before
+
+
+def _read_until(terminal, text):
+    shown = b""
+    while text not in shown:
+        part = os.read(terminal, 4096)
+        assert part, f"the process ended without {text!r}: {shown!r}"
+        shown += part
+    return shown
+
+
+def test_the_installed_click_keeps_stderr_apart():
+    """The other tests rely on it: click 8.2 changed what its runner's `stdout` means."""
+    command = click.Command("both", callback=lambda: (click.echo("a"), click.echo("b", err=True)))
+    result = CliRunner().invoke(command)
+    assert (result.stdout, result.stderr) == ("a\n", "b\n")
