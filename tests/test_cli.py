@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from softbins import cli, objectives
-from softbins.regressor import NeuralRegressor, load
+from softbins.regressor import HistogramRegressor, NeuralRegressor, load
 
 COMMANDS = sorted(cli.main.commands)
 QUICK = ["--epochs", "3", "--hidden", "8", "--bins", "20"]
@@ -184,7 +184,7 @@ def test_bad_input_is_one_line_on_stderr_and_changes_no_file(folder, monkeypatch
     def untimely(*_, **__):
         raise AssertionError("the input should have been checked before training")
 
-    monkeypatch.setattr(NeuralRegressor, "fit", untimely)
+    monkeypatch.setattr(HistogramRegressor, "fit", untimely)
     monkeypatch.setattr("softbins.comparison.cross_validate", untimely)
     before = {path: path.read_bytes() for path in folder.iterdir()}
     result = run(*arguments)
@@ -198,7 +198,7 @@ def test_ctrl_c_is_one_line_and_exit_code_130(folder, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(NeuralRegressor, "fit", interrupted)
+    monkeypatch.setattr(HistogramRegressor, "fit", interrupted)
     result = run(*FIT)
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr == "softbins: interrupted\n"
@@ -217,7 +217,7 @@ def test_a_bug_is_not_taken_for_bad_input(monkeypatch, bug):
     def broken(*_):
         raise bug
 
-    monkeypatch.setattr(NeuralRegressor, "fit", broken)
+    monkeypatch.setattr(HistogramRegressor, "fit", broken)
     assert run(*FIT).exception is bug
 
 

@@ -318,15 +318,19 @@ def _training_table(path: Path, target: str) -> tuple[Array, Array, list[str]]:
 
 
 def _trained(x: Any, y: Array, options: dict[str, Any]) -> Any:
-    from softbins.regressor import NeuralRegressor
+    from softbins.regressor import HistogramRegressor, NeuralRegressor
 
+    kind: Any = NeuralRegressor
+    if options["objective"] == "hl-gaussian":
+        # Its bins leave the targets room; the paper's do not.
+        kind, options = HistogramRegressor, {k: v for k, v in options.items() if k != "objective"}
     with _progress(options["max_epochs"], options["max_seconds"]) as update:
 
         def show(epoch: int, epochs: int, _seconds: float, summary: dict[str, float]) -> None:
             errors = [f"{k.replace('_', ' ')} {v:.4g}" for k, v in summary.items() if "mae" in k]
             update(epoch, "  ".join([f"epoch {epoch}/{epochs}", *errors]))
 
-        model = NeuralRegressor(**options, progress=show).fit(x, y)
+        model = kind(**options, progress=show).fit(x, y)
     # The bar is over, and a function could not be saved.
     return model.set_params(progress=False)
 
@@ -338,7 +342,7 @@ def _training(model: Any) -> Row:
         members.setdefault(row["member"], []).append(row)
     kept = [_kept(model, rows) for rows in members.values()]
     names = [f"{part}_{error}" for part in ("train", "validation") for error in ("mae", "rmse")]
-    known = [name for name in names if kept and all(name in row for row in kept)]
+    known = [name for name in names if kept and all(row.get(name) is not None for row in kept)]
     means = {name: statistics.fmean(row[name] for row in kept) for name in known}
     return {"epochs": max((row["epoch"] for row in model.history_), default=0)} | means
 
