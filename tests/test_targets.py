@@ -241,7 +241,7 @@ def test_from_cdf_with_a_normal_is_gaussian():
 def test_from_cdf_explains_families_that_do_not_fit():
     bins, y = Bins.uniform(0, 10, 5), torch.tensor([5.0])
     with pytest.raises(ValueError, match="make: Uniform has no cdf .* validate_args=False"):
-        FromCDF(lambda y: Uniform(y - 1, y + 1)).weights(y, bins)
+        FromCDF(lambda y: Uniform(y - 1, y + 1, validate_args=True)).weights(y, bins)
     loose = FromCDF(lambda y: Uniform(y - 1, y + 1, validate_args=False))
     assert loose.weights(y, bins).tolist() == [[0.0, 0.0, 1.0, 0.0, 0.0]]
     with pytest.raises(NotImplementedError):
