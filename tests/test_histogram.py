@@ -284,7 +284,7 @@ UNIT = Bins([0.0, 1.0, 2.0])
         (lambda: Histogram(UNIT, logits=torch.zeros(())), r"got shape \(\)"),
         (lambda: Histogram(UNIT, probs=torch.tensor([0.5, -0.5])), r"probs: 1 of 2 .* \(-0.5\)"),
         (lambda: Histogram(UNIT, probs=torch.zeros(2)), "probs: .* sums to 0"),
-        (lambda: Histogram(UNIT, logits=torch.tensor([0.0, math.nan])), "logits"),
+        (lambda: Histogram(UNIT, logits=torch.tensor([0.0, math.nan])), "logits: 1 of 2 .* NaN"),
         (lambda: random_histogram(UNIT).quantile(1.5), r"q: 1 of 1 values are outside \[0, 1\]"),
         (lambda: random_histogram(UNIT).icdf(torch.tensor([-0.1])), "value: 1 of 1"),
         (lambda: random_histogram(UNIT).cdf(torch.tensor([math.nan])), "value: 1 of 1 .* NaN"),

@@ -11,7 +11,7 @@ from torch.distributions import Distribution, constraints, register_kl
 from torch.distributions.utils import lazy_property
 
 from softbins.bins import Bins
-from softbins.checks import require
+from softbins.checks import is_traced, require
 
 
 class Histogram(Distribution):
@@ -37,9 +37,13 @@ class Histogram(Distribution):
             given = self.probs = _normalised(_checked_rows("probs", probs, bins))
         else:
             assert logits is not None
-            given = self.logits = torch.log_softmax(_checked_rows("logits", logits, bins), -1)
+            rows = _checked_rows("logits", logits, bins)
+            given = self.logits = torch.log_softmax(rows, -1)
+            # Not left to torch, which stops validating once anything in the process was compiled.
+            if validate_args is not False and not is_traced(given) and torch.isnan(given).any():
+                require("logits", rows)
         self.bins = bins.to(given.device)
-        super().__init__(given.shape[:-1], torch.Size(), validate_args)
+        super().__init__(given.shape[:-1], torch.Size(), validate_args=False)
 
     @lazy_property
     def logits(self) -> Tensor:
