@@ -211,8 +211,8 @@ def test_every_row_is_seen_once_in_an_epoch():
 def test_clipping_bounds_each_members_gradient(threshold):
     result = trainer([0, 1], "l2-clipping", parameters={"clip": threshold})
     index, weight = next(result._batches())
-    outputs = result.network(result._inputs(index))
-    (100 * result.objective.total(outputs, result.y[index], weight)).backward()
+    x, y = result._data(index)
+    (100 * result.objective.total(result.network(x), y, weight)).backward()
     before = [p.grad.clone() for p in result.parameters]
     result._clip(threshold)
     norms = sum(p.grad.flatten(1).square().sum(1) for p in result.parameters).sqrt()

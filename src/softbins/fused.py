@@ -135,13 +135,13 @@ class HistogramLossFunction(torch.autograd.Function):
         """Loss, and on the way the gradient f - p, which is all that backward needs."""
         if len(y) <= BLOCK:
             gradient = torch.softmax(logits, -1)
-            result = _block(logits, gradient, y, table, scale is None)
+            result = _block(logits, gradient, y, table, scale)
         else:
             gradient = torch.empty_like(logits)
-            result = _blocks(logits, gradient, y, table, scale is None)
+            result = _blocks(logits, gradient, y, table, scale)
         ctx.save_for_backward(logits, gradient)
         ctx.scale = scale
-        return result if scale is None else result.mul_(scale)
+        return result
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -149,23 +149,29 @@ class HistogramLossFunction(torch.autograd.Function):
         logits, gradient = ctx.saved_tensors
         if torch.is_grad_enabled():
             softmax = torch.softmax(logits, -1)
-            gradient = gradient + (softmax - softmax.detach())
-        factor = grad.unsqueeze(-1) if ctx.scale is None else grad * ctx.scale
-        return gradient * factor, None, None, None
+            change = softmax - softmax.detach()
+            gradient = gradient + (change if ctx.scale is None else change * ctx.scale)
+        elif ctx.scale is not None and grad.item() == 1.0:
+            return gradient, None, None, None  # the usual end of a network: nothing to multiply
+        return gradient * (grad.unsqueeze(-1) if ctx.scale is None else grad), None, None, None
 
 
-def _blocks(logits: Tensor, gradient: Tensor, y: Tensor, table: Table, each: bool) -> Tensor:
+def _blocks(
+    logits: Tensor, gradient: Tensor, y: Tensor, table: Table, scale: Tensor | None
+) -> Tensor:
     """`_block` for many rows, a cacheful at a time; writes the softmax as well."""
     parts = []
     blocks = zip(logits.split(BLOCK), gradient.split(BLOCK), y.split(BLOCK), strict=True)
     for block, f, targets in blocks:
         torch.softmax(block, -1, out=f)
-        parts.append(_block(block, f, targets, table, each))
-    return torch.cat(parts) if each else torch.stack(parts).sum()
+        parts.append(_block(block, f, targets, table, scale))
+    return torch.cat(parts) if scale is None else torch.stack(parts).sum()
 
 
-def _block(logits: Tensor, gradient: Tensor, y: Tensor, table: Table, each: bool) -> Tensor:
-    """The losses of these rows (or their sum); turns f in `gradient` into f - p."""
+def _block(
+    logits: Tensor, gradient: Tensor, y: Tensor, table: Table, scale: Tensor | None
+) -> Tensor:
+    """The losses of these rows, or their scaled sum; turns f in `gradient` into its gradient."""
     window, negative = table.lookup(y)
     log_f = gradient.gather(-1, window)
     if torch.aminmax(log_f).min.item() > UNDERFLOW:
@@ -173,11 +179,12 @@ def _block(logits: Tensor, gradient: Tensor, y: Tensor, table: Table, each: bool
     else:
         log_f = torch.log_softmax(logits, -1).gather(-1, window)
     gradient.scatter_add_(-1, window, negative)
-    if each:
+    if scale is None:
         return log_f.mul_(negative).sum(-1)
+    gradient.mul_(scale)
     if len(y) <= SMALL:
-        return torch.dot(log_f.view(-1), negative.view(-1))
-    return log_f.mul_(negative).sum()
+        return torch.dot(log_f.view(-1), negative.view(-1)).mul_(scale)
+    return log_f.mul_(negative).sum().mul_(scale)
 
 
 @lru_cache(maxsize=64)
@@ -188,10 +195,10 @@ def inverse(count: int) -> Tensor:
 
 
 def histogram_loss(
-    logits: Tensor, y: Tensor, target: Target, bins: Bins, table: Table, reduction: str
+    logits: Tensor, y: Tensor, target: Target, bins: Bins, table: Table, over: int | None
 ) -> Tensor:
-    """The loss by table; `reduction` as in `HistogramLoss`."""
-    scale = None if reduction == "none" else inverse(y.numel() if reduction == "mean" else 1)
+    """The loss by table: the rows' sum divided by `over`, or the rows if that is None."""
+    scale = None if over is None else inverse(over)
     rows, flat = logits, y
     if y.ndim != 1:
         rows, flat = logits.reshape(-1, logits.shape[-1]), y.reshape(-1)
@@ -204,4 +211,4 @@ def histogram_loss(
     except IndexError:
         # Some target is far outside or not finite: only now is it worth looking at which.
         result = apply(rows, target.placed(y, bins).reshape(-1), table, scale)
-    return result.view(y.shape) if reduction == "none" else result
+    return result.view(y.shape) if over is None else result

@@ -60,18 +60,25 @@ class HistogramLoss(nn.Module):
         """
         self._check(logits, y)
         target = self.target if sigma is None else self._with_sigma(sigma)
+        if weight is not None or self.reduction == "none" or y.numel() == 0:
+            return self._reduced(self._loss(logits, y, target, None), weight)
+        return self._loss(logits, y, target, y.numel() if self.reduction == "mean" else 1)
+
+    def sum_of_means(self, logits: Tensor, y: Tensor) -> Tensor:
+        """The sum over members (V) of the mean over their rows, for targets (V, rows)."""
+        self._check(logits, y)
+        return self._loss(logits, y, self.target, y.shape[-1])
+
+    def _loss(self, logits: Tensor, y: Tensor, target: Target, over: int | None) -> Tensor:
+        """The sum over all rows divided by `over`, or the rows if that is None."""
         if logits.dtype in LOW_PRECISION:
             logits = logits.float()
         table = table_for(target, self.bins, logits, y)
         if table is not None:
-            reduction = self.reduction if weight is None else "none"
-            rows = histogram_loss(logits, y, target, self.bins, table, reduction)
-            if weight is None:
-                return rows
-        else:
-            weights = target.weights(y, self.bins).to(logits.dtype)
-            rows = -(weights * F.log_softmax(logits, -1)).sum(-1)
-        return self._reduced(rows, weight)
+            return histogram_loss(logits, y, target, self.bins, table, over)
+        weights = target.weights(y, self.bins).to(logits.dtype)
+        rows = -(weights * F.log_softmax(logits, -1)).sum(-1)
+        return rows if over is None else rows.sum() / over
 
     def distribution(self, logits: Tensor) -> Histogram:
         """The predicted distribution; its `mean` is the paper's prediction."""

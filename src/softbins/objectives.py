@@ -235,8 +235,10 @@ class HistogramObjective(Objective):
 
     def total(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
         """The same for all rows at once, where the loss knows its gradient beforehand."""
+        if weight is None:
+            return self._loss("sum").sum_of_means(outputs, y)
         total: Tensor = self._loss("sum")(outputs, y, weight)
-        return total if weight is not None else total / y.shape[-1]
+        return total
 
     def decode(self, outputs: Tensor) -> Tensor:
         """The histogram's mean."""

@@ -146,16 +146,20 @@ class Trainer:
                 return
 
     def _step(self, index: Tensor, weight: Tensor | None) -> None:
-        y = self._noisy(self.y[index])
-        outputs = self.network(self._inputs(index), self.generators)
+        x, y = self._data(index)
+        y = self._noisy(y)
+        outputs = self.network(x, self.generators)
         self.optimiser.zero_grad()
         self.objective.total(outputs, y, weight).backward()
         if self.objective.clipping is not None:
             self._clip(self.objective.clipping)
         self.optimiser.step()
 
-    def _inputs(self, index: Tensor) -> Tensor:
-        return self.x.index_select(0, index.reshape(-1)).view(*index.shape, -1)
+    def _data(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs (V, rows, features) and targets (V, rows); index_select is the fast way."""
+        flat = index.reshape(-1)
+        x = self.x.index_select(0, flat).view(*index.shape, -1)
+        return x, self.y.index_select(0, flat).view(index.shape)
 
     def _batches(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Row numbers (V, batch) of every step, and weights where rows do not count the same.
@@ -252,8 +256,8 @@ class Trainer:
         self.network.eval()
         sums = torch.zeros(3, self.network.members, dtype=torch.float64)
         for index, real in _chunks(rows):
-            y = self.y[index]
-            outputs = self.network(self._inputs(index))
+            x, y = self._data(index)
+            outputs = self.network(x)
             error = (self.objective.decode(outputs) - y).double()
             losses = self.objective.rows(outputs, y).double()
             parts = torch.stack([losses, error.abs(), error.square()])
@@ -268,9 +272,8 @@ class Trainer:
         total = [torch.zeros_like(p) for p in last]
         sizes = torch.tensor([len(rows) for rows in self.rows]).unsqueeze(-1)
         for index, real in _chunks(self.rows):
-            loss = self.objective.total(
-                self.network(self._inputs(index)), self.y[index], (real / sizes).to(self.y)
-            )
+            x, y = self._data(index)
+            loss = self.objective.total(self.network(x), y, (real / sizes).to(y))
             for sum_, part in zip(total, torch.autograd.grad(loss, last), strict=True):
                 sum_ += part
         return torch.stack([t.flatten(1).square().sum(1) for t in total]).sum(0).sqrt()
