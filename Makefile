@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check lint format bench docs clean
+.PHONY: help demo test test-slow check lint format bench bench-training docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo "make check       lint, types, tests, coverage: what CI runs"
 	@echo "make format      reformat the code"
 	@echo "make bench       time the loss against its peers (own environment)"
+	@echo "make bench-training   time stacked training against its peers: about ten minutes"
 	@echo "make docs        regenerate the tables in README.md from the records in results/"
 	@echo "make clean       remove environments and build products"
 
@@ -49,6 +50,9 @@ format: .venv/ready
 
 bench: .venv-bench/ready
 	.venv-bench/bin/python benchmarks/loss.py
+
+bench-training: .venv-bench/ready
+	.venv-bench/bin/python benchmarks/training.py
 
 docs: .venv/ready
 	$(BIN)/python docs/tables.py

@@ -50,7 +50,16 @@ def loss_speed(record: dict[str, Any]) -> str:
     return table(["batch", *names, "softbins is"], rows)
 
 
-RENDER = {"demo": demo, "loss_speed": loss_speed}
+def training_speed(record: dict[str, Any]) -> str:
+    """Milliseconds per training step and model: a row for each contestant."""
+    names = list(record["rows"][0]["milliseconds"])
+    rows = [
+        [name, *(f"{row['milliseconds'][name]:.2f}" for row in record["rows"])] for name in names
+    ]
+    return table(["ms per step and model", *(row["shape"] for row in record["rows"])], rows)
+
+
+RENDER = {"demo": demo, "loss_speed": loss_speed, "training_speed": training_speed}
 
 
 def rendered(text: str) -> str:

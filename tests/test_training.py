@@ -6,6 +6,7 @@ from torch import nn
 
 from softbins.network import StackedMLP, StackedModule
 from softbins.objectives import METHODS, make_objective
+from softbins.storage import read, write
 from softbins.training import Settings, Trainer
 
 ROWS = 300
@@ -352,20 +353,19 @@ def test_hidden_layers_taken_over_as_a_start_go_on_learning():
 
 @pytest.mark.parametrize("stop", [1, 4, 7])
 @pytest.mark.parametrize("method", ["hl-gaussian", "l2-noise", "l2-clipping"])
-def test_stopping_after_any_epoch_and_resuming_gives_the_same_bits(method, stop):
+def test_stopping_after_any_epoch_and_resuming_gives_the_same_bits(method, stop, tmp_path):
     options = {"method": method, "dropout": 0.1, "epochs": 8, "schedule": "cosine"}
     options |= {"validation": [torch.arange(40)] * 2, "patience": 50}
     whole = trained([1, 2], **options)
-    kept = []
 
     def keep(epoch, *_):
         if epoch == stop:
-            kept.append(first.checkpoint())
+            write(tmp_path / "checkpoint", *first.checkpoint())
 
     first = trainer([1, 2], **options)
     first.run(keep)
     second = trainer([1, 2], **options)
-    second.resume(*kept[0])
+    second.resume(*read(tmp_path / "checkpoint"))
     second.run()
     for ours, theirs in zip(weights(whole), weights(second), strict=True):
         assert torch.equal(ours, theirs)
