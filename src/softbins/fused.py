@@ -111,7 +111,7 @@ def _build(low: float, high: float, count: int, ratio: float, half: int, cells: 
 def _expansion(
     edges: Tensor, place: Tensor, ratio: float, count: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """P = n / Z and its first two derivatives in the target's place, counted in bins."""
+    """The window p = n / Z and its first two derivatives in the target's place, counted in bins."""
     n0, n1, n2 = (part.diff() for part in _normal(edges, place, ratio))
     ends = torch.tensor([0.0, count], dtype=torch.float64)
     z0, z1, z2 = (part.diff() for part in _normal(ends, place, ratio))
@@ -133,27 +133,37 @@ class HistogramLossFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, y: Tensor, table: Table, scale: Tensor | None) -> Tensor:
         """Loss, and on the way the gradient f - p, which is all that backward needs."""
-        if len(y) <= BLOCK:
-            gradient = torch.softmax(logits, -1)
-            result = _block(logits, gradient, y, table, scale)
-        else:
-            gradient = torch.empty_like(logits)
-            result = _blocks(logits, gradient, y, table, scale)
-        ctx.save_for_backward(logits, gradient)
-        ctx.scale = scale
+        result, ctx.gradient = _loss_and_gradient(logits, y, table, scale)
+        ctx.save_for_backward(logits)
+        ctx.rest = y, table, scale
         return result
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """(f - p) times the incoming gradient; differentiable once more when asked."""
-        logits, gradient = ctx.saved_tensors
+        (logits,), scale = ctx.saved_tensors, ctx.rest[-1]
+        # Handed over, not shared: whoever gets it may change it. A retained graph makes a new one.
+        gradient, ctx.gradient = ctx.gradient, None
+        if gradient is None:
+            with torch.no_grad():
+                gradient = _loss_and_gradient(logits, *ctx.rest)[1]
         if torch.is_grad_enabled():
             softmax = torch.softmax(logits, -1)
             change = softmax - softmax.detach()
-            gradient = gradient + (change if ctx.scale is None else change * ctx.scale)
-        elif ctx.scale is not None and grad.item() == 1.0:
+            gradient = gradient + (change if scale is None else change * scale)
+        elif scale is not None and grad.item() == 1.0:
             return gradient, None, None, None  # the usual end of a network: nothing to multiply
-        return gradient * (grad.unsqueeze(-1) if ctx.scale is None else grad), None, None, None
+        return gradient * (grad.unsqueeze(-1) if scale is None else grad), None, None, None
+
+
+def _loss_and_gradient(
+    logits: Tensor, y: Tensor, table: Table, scale: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    if len(y) <= BLOCK:
+        gradient = torch.softmax(logits, -1)
+        return _block(logits, gradient, y, table, scale), gradient
+    gradient = torch.empty_like(logits)
+    return _blocks(logits, gradient, y, table, scale), gradient
 
 
 def _blocks(
