@@ -184,6 +184,24 @@ def test_a_users_own_module_trains_as_members():
     assert [tuple(p.shape) for p in stack.network.last_layer()] == [(2, 20, 16), (2, 20)]
 
 
+def test_a_users_own_module_may_have_buffers():
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 20)
+            self.register_buffer("shift", torch.randn(20))
+
+        def forward(self, x):
+            return self.layer(x) + self.shift
+
+    stack = StackedModule(Shifted, 4, [0, 1])
+    x = torch.randn(2, 9, 4)
+    assert stack.state_dict()["constant_0"].shape == (2, 20)
+    for member in (0, 1):
+        torch.manual_seed(member)
+        torch.testing.assert_close(stack(x)[member], Shifted()(x[member]))
+
+
 # The loop
 
 

@@ -151,7 +151,9 @@ class StackedModule(Stack):
         self.stacked = nn.ParameterList(
             [nn.Parameter(value.detach()) for value in stacked.values()]
         )
-        self.constants = constants
+        self.constant_names = list(constants)
+        for i, value in enumerate(constants.values()):
+            self.register_buffer(f"constant_{i}", value)
         # Kept out of the registered modules: only its structure is used.
         object.__setattr__(self, "skeleton", modules[0].to("meta"))
 
@@ -165,8 +167,10 @@ class StackedModule(Stack):
             return result
 
         parameters = dict(zip(self.names, self.stacked, strict=True))
+        names = enumerate(self.constant_names)
+        constants = {name: getattr(self, f"constant_{i}") for i, name in names}
         run = torch.func.vmap(one, randomness="different")
-        outputs: Tensor = run(parameters, self.constants, x)
+        outputs: Tensor = run(parameters, constants, x)
         return outputs
 
     def last_layer(self) -> list[nn.Parameter]:
