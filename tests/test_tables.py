@@ -34,7 +34,7 @@ UNREADABLE = [
     ("table", b"a\n1\n", "unknown kind of table"),
     ("t.csv", b"", "the file is empty; need a header and at least one row"),
     ("t.csv", b"\n \n", "the file is empty"),
-    ("t.csv.gz", gzip.compress(b""), "the file is empty"),
+    ("t.csv.gz", gzip.compress(b"", mtime=0), "the file is empty"),
     ("t.parquet", b"", "the file is empty"),
     ("t.csv", b"a,b\n", "no rows below the header; need at least one"),
     ("t.parquet", NO_ROWS, "no rows below the header"),
@@ -47,7 +47,7 @@ UNREADABLE = [
     ("t.csv", b'a,b\n1,"2\n', "broken CSV file (Error tokenizing data"),
     ("t.csv", b"a\n\xff\n", "not UTF-8 text; save it as UTF-8"),
     ("t.csv.gz", b"a\n1\n", "broken gzip file (Not a gzipped file"),
-    ("t.csv.gz", gzip.compress(b"a\n1\n2\n")[:-9], "broken gzip file ("),
+    ("t.csv.gz", gzip.compress(b"a\n1\n2\n", mtime=0)[:-9], "broken gzip file ("),
     ("t.parquet", b"PAR1 something else", "broken Parquet file ("),
     ("t.parquet", GOOD[:-20], "broken Parquet file ("),
 ]
