@@ -29,6 +29,7 @@ ORDER = [
     "comparison",
     "__init__",
     "tables",
+    "options",
     "cli",
 ]
 PUBLIC = {

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import softbins.tables as tables
 from softbins.tables import Array, TableError, library
@@ -26,13 +26,29 @@ except ImportError as error:
     print('softbins: click is not installed: pip install "softbins[cli]"', file=sys.stderr)
     raise SystemExit(2) from error
 
-HISTOGRAMS = ("l2-softmax", "hl-onebin", "hl-uniform", "hl-gaussian")
-OBJECTIVES = ("l2", "l1", "l2-noise", "l2-clipping", *HISTOGRAMS, "mdn")
-METHODS = ("linear", *OBJECTIVES)
-PICTURES = (".svg", ".png", ".pdf")
+from softbins.options import (
+    CHOSEN,
+    COUNT,
+    DATA,
+    JSON,
+    METHODS,
+    MODEL,
+    OBJECTIVES,
+    PICTURE,
+    POSITIVE,
+    SHARE,
+    SIZES,
+    TABLE,
+    TARGET,
+    epochs,
+    examples,
+    levels,
+    new_file,
+    option,
+    picture_format,
+    seed,
+)
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-Callback = Callable[[click.Context, click.Parameter, Any], Any]
 Row = dict[str, Any]
 Update = Callable[[float, str], None]
 
@@ -81,98 +97,13 @@ def _line(error: Exception) -> str:
     return " ".join(part.strip() for part in text.splitlines())
 
 
-# Options. Their names in the functions are those of the parameters that they become.
-
-
-def _option(*names: str, **settings: Any) -> Callable[[Command], Command]:
-    return click.option(*names, **{"show_default": True, **settings})
-
-
-def _examples(*lines: str) -> str:
-    """The end of a command's help, with a mark that keeps click from joining the lines."""
-    return "\n".join(["\b", "Examples:", *(f"  softbins {line}" for line in lines)])
-
-
-def _between(low: float, high: float) -> Callback:
-    """Checks numbers, one or several; NaN, which passes click's own ranges, is refused."""
-    below = f" and less than {high:g}" if math.isfinite(high) else ", and finite"
-
-    def check(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-        for number in value if isinstance(value, tuple) else (value,):
-            if number is not None and not low < number < high:
-                raise click.BadParameter(f"need more than {low:g}{below}, got {number:g}")
-        return value
-
-    return check
-
-
-def _listed(kind: click.types.ParamType[Any], repeats: bool = False) -> Callback:
-    """Reads items with commas between them."""
-
-    def read(context: click.Context, parameter: click.Parameter, value: Any) -> tuple[Any, ...]:
-        words = [] if value is None else [word.strip() for word in value.split(",")]
-        items = tuple(kind.convert(word, parameter, context) for word in words)
-        if not repeats and len(set(items)) < len(items):
-            raise click.BadParameter(f"need every item once, got {value!r}")
-        return items
-
-    return read
-
-
-def _levels(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    return _between(0, 1)(context, parameter, _listed(click.FLOAT)(context, parameter, value))
-
-
-def _new_file(check: Callable[[str], object] = str) -> Callback:
-    """Checks that a file can be written, before the work that is to be written to it."""
-
-    def checked(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-        if value is None or (value == "-" and check is tables.check_suffix):
-            return value
-        try:
-            check(value)
-            tables.check_new_file(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from error
-        return Path(value)
-
-    return checked
-
-
-def _picture_format(name: str) -> str:
-    suffix = Path(name).suffix.lower()
-    if suffix not in PICTURES:
-        raise ValueError(f"{name}: unknown kind of picture; use one of {', '.join(PICTURES)}")
-    return suffix[1:]
-
-
-def _epochs(name: str) -> Callable[[Command], Command]:
-    text = "Passes over the data, at most."
-    return _option("--epochs", name, type=click.IntRange(min=1), default=100, help=text)
-
-
-def _seed(name: str) -> Callable[[Command], Command]:
-    text = "The same seed gives the same result."
-    return _option("--seed", name, type=click.IntRange(0, 2**32 - 1), default=0, help=text)
-
-
-_DATA = click.argument("data", type=click.Path(path_type=Path))
-_MODEL = click.argument("model", type=click.Path(path_type=Path))
-_TARGET = click.option("--target", required=True, metavar="COL", help="Column to predict.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-_COUNT = click.IntRange(min=1)
-_SIZES, _CHOSEN = _listed(_COUNT, repeats=True), _listed(click.Choice(METHODS))
-_POSITIVE, _SHARE = _between(0, math.inf), _between(0, 1)
-_TABLE, _PICTURE = _new_file(tables.check_suffix), _new_file(_picture_format)
-
-
 # Commands
 
 
 @click.group(
     "softbins",
     cls=_Program,
-    epilog=_examples(
+    epilog=examples(
         "fit houses.csv --target price -o houses.model",
         "predict houses.model new.csv -o predicted.csv --interval 0.9",
         "compare houses.csv --target price --plot errors.svg",
@@ -187,27 +118,25 @@ def main() -> None:
 
 
 @main.command(
-    epilog=_examples(
+    epilog=examples(
         "fit houses.csv --target price -o houses.model",
         "fit houses.parquet --target price -o houses.model --members 5 --max-seconds 60",
         "fit houses.csv --target price -o l2.model --objective l2 --hidden 128,128 --json",
     )
 )
-@_DATA
-@_TARGET
-@click.option(
-    "-o", "output", metavar="MODEL", required=True, callback=_new_file(), help="The file."
-)
-@_option("--objective", type=click.Choice(OBJECTIVES), default="hl-gaussian")
-@_option("--hidden", default="64,64,64,64", callback=_SIZES, help="Sizes of the hidden layers.")
-@_option("--bins", type=click.IntRange(min=2), default=100, help="Bins of the histogram.")
-@_option("--sigma", default=1.0, callback=_POSITIVE, help="Blur of the targets, in bins.")
-@_option("--members", type=_COUNT, default=1, help="Networks to average.")
-@_epochs("max_epochs")
-@_option("--max-seconds", type=float, callback=_POSITIVE, help="Time to train, at most.")
-@_option("--early-stopping", is_flag=True, help="Hold out a tenth, keep the best epoch on it.")
-@_seed("random_state")
-@_JSON
+@DATA
+@TARGET
+@click.option("-o", "output", metavar="MODEL", required=True, callback=new_file(), help="The file.")
+@option("--objective", type=click.Choice(OBJECTIVES), default="hl-gaussian")
+@option("--hidden", default="64,64,64,64", callback=SIZES, help="Sizes of the hidden layers.")
+@option("--bins", type=click.IntRange(min=2), default=100, help="Bins of the histogram.")
+@option("--sigma", default=1.0, callback=POSITIVE, help="Blur of the targets, in bins.")
+@option("--members", type=COUNT, default=1, help="Networks to average.")
+@epochs("max_epochs")
+@option("--max-seconds", type=float, callback=POSITIVE, help="Time to train, at most.")
+@option("--early-stopping", is_flag=True, help="Hold out a tenth, keep the best epoch on it.")
+@seed("random_state")
+@JSON
 def fit(data: Path, target: str, output: Path, as_json: bool, **options: Any) -> None:
     """Train a model on DATA and save it."""
     tables.check_different(output, data)
@@ -219,20 +148,20 @@ def fit(data: Path, target: str, output: Path, as_json: bool, **options: Any) ->
 
 
 @main.command(
-    epilog=_examples(
+    epilog=examples(
         "predict houses.model new.csv -o predicted.csv",
         "predict houses.model new.csv -o predicted.parquet --interval 0.9",
         "predict houses.model new.csv -o - --output median --quantiles 0.1,0.5,0.9",
     )
 )
-@_MODEL
-@_DATA
+@MODEL
+@DATA
 @click.option(
-    "-o", "path", metavar="OUT", required=True, callback=_TABLE, help="Table; - is stdout."
+    "-o", "path", metavar="OUT", required=True, callback=TABLE, help="Table; - is stdout."
 )
-@_option("--interval", type=float, callback=_SHARE, help="Add an interval that covers this share.")
-@_option("--quantiles", callback=_levels, help="Add quantiles, such as 0.1,0.5,0.9.")
-@_option("--output", type=click.Choice(["mean", "median", "mode"]), default="mean")
+@option("--interval", type=float, callback=SHARE, help="Add an interval that covers this share.")
+@option("--quantiles", callback=levels, help="Add quantiles, such as 0.1,0.5,0.9.")
+@option("--output", type=click.Choice(["mean", "median", "mode"]), default="mean")
 def predict(model: Path, data: Path, path: str | Path, **options: Any) -> None:
     """Predict every row of DATA with a saved MODEL.
 
@@ -249,20 +178,20 @@ def predict(model: Path, data: Path, path: str | Path, **options: Any) -> None:
 
 
 @main.command(
-    epilog=_examples(
+    epilog=examples(
         "compare houses.csv --target price",
         "compare houses.csv --target price --methods linear,l2,hl-gaussian --folds 10",
         "compare houses.csv --target price --epochs 300 --plot errors.svg --json",
     )
 )
-@_DATA
-@_TARGET
-@_option("--folds", type=click.IntRange(min=2), default=5)
-@_option("--methods", default=",".join(METHODS), callback=_CHOSEN, help="What to compare.")
-@_epochs("epochs")
-@_seed("seed")
-@_option("--plot", metavar="FILE", callback=_PICTURE, help="Draw the MAE: .svg, .png or .pdf.")
-@_JSON
+@DATA
+@TARGET
+@option("--folds", type=click.IntRange(min=2), default=5)
+@option("--methods", default=",".join(METHODS), callback=CHOSEN, help="What to compare.")
+@epochs("epochs")
+@seed("seed")
+@option("--plot", metavar="FILE", callback=PICTURE, help="Draw the MAE: .svg, .png or .pdf.")
+@JSON
 def compare(
     data: Path, target: str, methods: tuple[str, ...], plot: Path | None, as_json: bool, **how: Any
 ) -> None:
@@ -280,9 +209,9 @@ def compare(
     click.echo(tables.json_text(summary) if as_json else _score_table(scores))
 
 
-@main.command(epilog=_examples("info houses.model", "info houses.model --json"))
-@_MODEL
-@_JSON
+@main.command(epilog=examples("info houses.model", "info houses.model --json"))
+@MODEL
+@JSON
 def info(model: Path, as_json: bool) -> None:
     """Show what a saved MODEL is and how it was trained."""
     fitted = _loaded(model)
@@ -474,5 +403,5 @@ def _draw(scores: list[Row], path: Path) -> None:
     axes.errorbar(means, names, xerr=[row["mae_stderr"] for row in scores], fmt="o", capsize=3)
     axes.invert_yaxis()
     axes.set_xlabel("mean absolute error over the folds, with its standard error")
-    figure.savefig(buffer, format=_picture_format(path.name))
+    figure.savefig(buffer, format=picture_format(path.name))
     write_whole(path, buffer.getvalue())

@@ -298,7 +298,7 @@ def place_new(path, data):
 
 
 @pytest.fixture
-def refused(tmp_path):
+def expect_refused(tmp_path):
     """Put bytes into a file, and see that reading it is refused, in one line with the path."""
 
     def check(data, match=None):
@@ -326,14 +326,14 @@ def refused_or_equal(path, data):
     return False
 
 
-def test_a_file_cut_at_any_length_is_refused(refused):
+def test_a_file_cut_at_any_length_is_refused(expect_refused):
     for length in range(len(ORIGINAL)):
-        refused(ORIGINAL[:length])
+        expect_refused(ORIGINAL[:length])
 
 
-def test_a_file_with_something_behind_it_is_refused(refused):
+def test_a_file_with_something_behind_it_is_refused(expect_refused):
     for more in (b"\0", b" ", b"\n", ORIGINAL):
-        refused(ORIGINAL + more, "damaged or changed")
+        expect_refused(ORIGINAL + more, "damaged or changed")
 
 
 def test_a_change_of_any_bit_at_any_place_is_noticed(tmp_path):
@@ -346,12 +346,12 @@ def test_a_change_of_any_bit_at_any_place_is_noticed(tmp_path):
             assert refused_or_equal(tmp_path / "m", data) or bytes([data[place]]).isspace()
 
 
-def test_a_change_of_any_byte_of_the_values_is_refused_as_damage(refused):
+def test_a_change_of_any_byte_of_the_values_is_refused_as_damage(expect_refused):
     start = 8 + int.from_bytes(ORIGINAL[:8], "little")
     assert len(ORIGINAL) - start == 16 + 16 + 2 + 16
     for place in range(start, len(ORIGINAL)):
         for value in set(range(0, 256, 5)) - {ORIGINAL[place]}:
-            refused(ORIGINAL[:place] + bytes([value]) + ORIGINAL[place + 1 :], "digest")
+            expect_refused(ORIGINAL[:place] + bytes([value]) + ORIGINAL[place + 1 :], "digest")
 
 
 places = st.integers(0, len(ORIGINAL))
@@ -420,8 +420,8 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("make", FOREIGN.values(), ids=FOREIGN.keys())
-def test_foreign_files_are_called_what_they_are(make, refused, tmp_path):
-    refused(make(tmp_path / "made"), "not a softbins model file")
+def test_foreign_files_are_called_what_they_are(make, expect_refused, tmp_path):
+    expect_refused(make(tmp_path / "made"), "not a softbins model file")
 
 
 def pickled(bomb, path, protocol):
@@ -437,10 +437,10 @@ WEAPONS += [(saved_by_torch, protocol) for protocol in range(2, pickle.HIGHEST_P
 
 
 @pytest.mark.parametrize(("save", "protocol"), WEAPONS)
-def test_nothing_in_a_file_is_executed(save, protocol, refused, tmp_path):
+def test_nothing_in_a_file_is_executed(save, protocol, expect_refused, tmp_path):
     mark, path = tmp_path / "executed", tmp_path / "bomb"
     save(Bomb(mark), path, protocol)
-    refused(path.read_bytes(), "not a softbins model file")
+    expect_refused(path.read_bytes(), "not a softbins model file")
     assert not mark.exists()
     # The bomb is a real one: who does trust the file makes the folder.
     pickle.loads(path.read_bytes()) if save is pickled else torch.load(path, weights_only=False)
@@ -465,17 +465,17 @@ def forged(header=HEADER, version=1, tensors=None, digest=None, values=b""):
 
 
 @pytest.mark.parametrize("version", [2, 3, 10**6])
-def test_a_newer_file_asks_for_an_upgrade(version, refused):
+def test_a_newer_file_asks_for_an_upgrade(version, expect_refused):
     # Before anything else of it is looked at: a new format may change all the rest.
     message = rf"newer softbins \(format {version}, this one reads up to 1\); upgrade"
-    refused(forged(version=version), message)
-    refused(forged(version=version, header=None, digest="other"), message)
-    refused(safetensors_file(entry(json.dumps({"version": version}))), message)
+    expect_refused(forged(version=version), message)
+    expect_refused(forged(version=version, header=None, digest="other"), message)
+    expect_refused(safetensors_file(entry(json.dumps({"version": version}))), message)
 
 
 @pytest.mark.parametrize("version", [0, -1, "1", "2", 1.0, True, None, [1]])
-def test_a_version_that_never_was_is_refused(version, refused):
-    refused(forged(version=version), "damaged.*version")
+def test_a_version_that_never_was_is_refused(version, expect_refused):
+    expect_refused(forged(version=version), "damaged.*version")
 
 
 def tensor(shape, offsets, dtype="F32"):
@@ -505,9 +505,9 @@ FORGED = {
 
 
 @pytest.mark.parametrize("lie", FORGED.values(), ids=FORGED.keys())
-def test_a_lying_header_is_refused_without_believing_its_sizes(lie, refused):
+def test_a_lying_header_is_refused_without_believing_its_sizes(lie, expect_refused):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    refused(forged(**lie), "damaged or changed")
+    expect_refused(forged(**lie), "damaged or changed")
     # In kB. The peak so far hides less than this, the lies are of terabytes.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
@@ -539,17 +539,17 @@ def test_running_out_of_memory_is_not_blamed_on_the_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("tensors", TENSORS.values(), ids=TENSORS.keys())
-def test_exchanged_renamed_or_retyped_tensors_are_noticed(tensors, refused):
+def test_exchanged_renamed_or_retyped_tensors_are_noticed(tensors, expect_refused):
     whole = content(HEADER, tensors)
     length = int.from_bytes(whole[:8], "little")
     preamble, values = json.loads(whole[8 : 8 + length]), whole[8 + length :]
     names = [name for name in preamble if name != "__metadata__"]
     for name in names:
         others = {key: value for key, value in preamble.items() if key != name}
-        refused(safetensors_file({**others, f"{name}x": preamble[name]}, values), "digest")
+        expect_refused(safetensors_file({**others, f"{name}x": preamble[name]}, values), "digest")
     for one, other in itertools.pairwise(names):
         swapped = {**preamble, one: preamble[other], other: preamble[one]}
         if exactly({}, {"w": tensors[one]}) != exactly({}, {"w": tensors[other]}):
-            refused(safetensors_file(swapped, values), "digest")
+            expect_refused(safetensors_file(swapped, values), "digest")
     added = {**preamble, "more": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}
-    refused(safetensors_file(added, values), "digest")
+    expect_refused(safetensors_file(added, values), "digest")
