@@ -124,11 +124,9 @@ def test_gaussian_agrees_with_scipy_on_every_edge_and_inside(bins, ratio, dtype)
     loc = y.double().numpy()[:, None]
     oracle = stats.truncnorm((bins.low - loc) / sigma, (bins.high - loc) / sigma, loc, sigma)
     expected = np.diff(oracle.cdf(bins.edges.numpy()), axis=-1)
-    # SciPy itself loses digits where the range is a small part of sigma.
-    tolerance = max(TOLERANCE[dtype], 1e-13 * ratio)
     for outside in OUTSIDE:
         ours = Gaussian(sigma, outside=outside).weights(y, bins)
-        assert np.abs(ours.double().numpy() - expected).max() <= tolerance
+        assert np.abs(ours.double().numpy() - expected).max() <= TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
