@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,7 @@ Part = Literal["train", "validation"]
 Monitor = Literal["objective", "mae", "rmse"]
 Progress = Callable[[int, int, float, dict[str, float]], None]
 Row = dict[str, float | int]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,10 @@ class Trainer:
         self.steps = math.ceil(max(map(len, self.rows)) / settings.batch_size)
         self.parameters = [p for p in network.parameters() if p.requires_grad]
         self.optimiser = _adam(self.parameters, settings)
+        # Members that have stopped leave the stack; all are back in it when the training ends.
+        self.running = list(range(network.members))
+        self.objective_of_running = objective
+        self.whole = [(t, t.data) for t in (*network.parameters(), *network.buffers())]
         self.epoch, self.seconds = 0, 0.0
         self.history: list[Row] = []
         self.best = [p.detach().clone() for p in self.parameters]
@@ -119,6 +124,7 @@ class Trainer:
             self.epoch += 1
             self.seconds = before + time.perf_counter() - start
             summary = self._record()
+            self._keep_running(self._active().nonzero().flatten().tolist())
             if progress is not None:
                 progress(self.epoch, self.settings.epochs, self.seconds, summary)
         self._restore()
@@ -133,8 +139,23 @@ class Trainer:
     def _active(self) -> Tensor:
         """The members that have not run out of patience."""
         if self.settings.patience is None:
-            return torch.ones(self.network.members, dtype=torch.bool)
+            return torch.ones_like(self.best_epoch, dtype=torch.bool)
         return self.epoch - self.best_epoch < self.settings.patience
+
+    @torch.no_grad()
+    def _keep_running(self, running: list[int]) -> None:
+        """Cut the stack down to some of its members; the last to stop stay to the end."""
+        if not running or running == self.running:
+            return
+        index = torch.tensor([self.running.index(member) for member in running])
+        for tensor, _ in self.whole:
+            here = index.to(tensor.device)
+            tensor.data, tensor.grad = tensor.data[here], None
+            for name, moment in self.optimiser.state.get(tensor, {}).items():
+                if moment.ndim:
+                    self.optimiser.state[tensor][name] = moment[here]
+        self.running, self.network.members = running, len(running)
+        self.objective_of_running = self.objective.member(torch.tensor(running))
 
     def _train_epoch(self, start: float) -> None:
         self.network.train()
@@ -148,12 +169,16 @@ class Trainer:
     def _step(self, index: Tensor, weight: Tensor | None) -> None:
         x, y = self._data(index)
         y = self._noisy(y)
-        outputs = self.network(x, self.generators)
+        objective = self.objective_of_running
+        outputs = self.network(x, self._of_running(self.generators))
         self.optimiser.zero_grad()
-        self.objective.total(outputs, y, weight).backward()
-        if self.objective.clipping is not None:
-            self._clip(self.objective.clipping)
+        objective.total(outputs, y, weight).backward()
+        if objective.clipping is not None:
+            self._clip(objective.clipping)
         self.optimiser.step()
+
+    def _of_running(self, values: Sequence[Value]) -> list[Value]:
+        return [values[member] for member in self.running]
 
     def _data(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs (V, rows, features) and targets (V, rows); index_select is the fast way."""
@@ -166,30 +191,32 @@ class Trainer:
 
         Members with fewer rows fill their last batch with rows of weight 0.
         """
-        longest, batch = max(map(len, self.rows)), self.settings.batch_size
-        order = torch.zeros(len(self.rows), longest, dtype=torch.int64)
-        for filled, rows, generator in zip(order, self.rows, self.generators, strict=True):
+        chosen, generators = self._of_running(self.rows), self._of_running(self.generators)
+        longest, batch = max(map(len, chosen)), self.settings.batch_size
+        order = torch.zeros(len(chosen), longest, dtype=torch.int64)
+        for filled, rows, generator in zip(order, chosen, generators, strict=True):
             filled[: len(rows)] = rows[torch.randperm(len(rows), generator=generator)]
         for start in range(0, longest, batch):
             index = order[:, start : start + batch].to(self.x.device)
             yield index, self._weights(index, start)
 
     def _weights(self, index: Tensor, start: int) -> Tensor | None:
-        sizes = torch.tensor([len(rows) - start for rows in self.rows]).clamp(max=index.shape[1])
+        chosen = self._of_running(self.rows)
+        sizes = torch.tensor([len(rows) - start for rows in chosen]).clamp(max=index.shape[1])
         if self.weight is None and (sizes == index.shape[1]).all():
             return None
         real = torch.arange(index.shape[1]) < sizes.unsqueeze(-1)
         weights = (real / sizes.unsqueeze(-1)).to(self.y)
         if self.weight is not None:
-            means = torch.stack([self.weight[rows].mean() for rows in self.rows])
+            means = torch.stack([self.weight[rows].mean() for rows in chosen])
             weights = weights * self.weight[index] / means.unsqueeze(-1)
         return weights
 
     def _noisy(self, y: Tensor) -> Tensor:
-        noise = self.objective.target_noise
+        noise = self.objective_of_running.target_noise
         if isinstance(noise, float) and noise == 0:
             return y
-        draws = [torch.randn(y.shape[1], generator=g) for g in self.generators]
+        draws = [torch.randn(y.shape[1], generator=g) for g in self._of_running(self.generators)]
         return y + noise * torch.stack(draws).to(y)
 
     def _clip(self, threshold: float | Tensor) -> None:
@@ -217,12 +244,12 @@ class Trainer:
         for part in self.settings.evaluate:
             rows = self.rows if part == "train" else self.validation
             if rows is not None:
-                scores = self.evaluate(rows)
+                scores = self.evaluate(self._of_running(rows))
                 results |= {f"{part}_{name}": value for name, value in scores.items()}
         if self.settings.gradient_norm:
             results["gradient_norm"] = self.gradient_norm()
-        for member in range(self.network.members):
-            values = {name: value[member].item() for name, value in results.items()}
+        for place, member in enumerate(self.running):
+            values = {name: value[place].item() for name, value in results.items()}
             self.history.append({"member": member, "epoch": self.epoch} | values)
         if self.settings.patience is not None:
             self._keep_best(results)
@@ -235,31 +262,37 @@ class Trainer:
             score = results[name]
         else:
             assert self.validation is not None
-            score = self.evaluate(self.validation)[self.settings.monitor]
-        # A member out of patience is done, even if others in its stack go on.
-        done = self.epoch - 1 - self.best_epoch >= (self.settings.patience or 0)
-        better = (score < self.best_score) & ~done
-        self.best_score[better] = score[better]
-        self.best_epoch[better] = self.epoch
+            score = self.evaluate(self._of_running(self.validation))[self.settings.monitor]
+        running = torch.tensor(self.running)
+        better = score < self.best_score[running]
+        self.best_score[running[better]] = score[better]
+        self.best_epoch[running[better]] = self.epoch
         for kept, parameter in zip(self.best, self.parameters, strict=True):
-            kept[better] = parameter[better]
+            kept[running[better]] = parameter[better]
 
     @torch.no_grad()
     def _restore(self) -> None:
-        if self.settings.patience is not None:
-            for kept, parameter in zip(self.best, self.parameters, strict=True):
-                parameter.copy_(kept)
+        """All members again, each with its best weights."""
+        if self.settings.patience is None:
+            return
+        for tensor, whole in self.whole:
+            tensor.data = whole
+        for kept, parameter in zip(self.best, self.parameters, strict=True):
+            parameter.copy_(kept)
+        self.running = list(range(len(self.rows)))
+        self.network.members, self.objective_of_running = len(self.rows), self.objective
 
     @torch.no_grad()
     def evaluate(self, rows: Sequence[Tensor]) -> dict[str, Tensor]:
         """Mean objective, MAE and RMSE of each member on its rows, without dropout."""
         self.network.eval()
+        objective = self.objective_of_running
         sums = torch.zeros(3, self.network.members, dtype=torch.float64)
         for index, real in _chunks(rows):
             x, y = self._data(index)
             outputs = self.network(x)
-            error = (self.objective.decode(outputs) - y).double()
-            losses = self.objective.rows(outputs, y).double()
+            error = (objective.decode(outputs) - y).double()
+            losses = objective.rows(outputs, y).double()
             parts = torch.stack([losses, error.abs(), error.square()])
             sums += torch.where(real, parts, 0.0).sum(-1).cpu()
         loss, mae, mse = sums / torch.tensor([len(r) for r in rows])
@@ -270,10 +303,11 @@ class Trainer:
         self.network.eval()
         last = self.network.last_layer()
         total = [torch.zeros_like(p) for p in last]
-        sizes = torch.tensor([len(rows) for rows in self.rows]).unsqueeze(-1)
-        for index, real in _chunks(self.rows):
+        chosen = self._of_running(self.rows)
+        sizes = torch.tensor([len(rows) for rows in chosen]).unsqueeze(-1)
+        for index, real in _chunks(chosen):
             x, y = self._data(index)
-            loss = self.objective.total(self.network(x), y, (real / sizes).to(y))
+            loss = self.objective_of_running.total(self.network(x), y, (real / sizes).to(y))
             for sum_, part in zip(total, torch.autograd.grad(loss, last), strict=True):
                 sum_ += part
         return torch.stack([t.flatten(1).square().sum(1) for t in total]).sum(0).sqrt()
@@ -291,11 +325,12 @@ class Trainer:
             tensors[f"generator.{i}"] = generator.get_state()
         tensors |= {"best_score": self.best_score.clone(), "best_epoch": self.best_epoch.clone()}
         state = {"epoch": self.epoch, "seconds": self.seconds, "history": list(self.history)}
-        return state, tensors
+        return state | {"running": list(self.running)}, tensors
 
     @torch.no_grad()
     def resume(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go on where `checkpoint` was taken, by a trainer made with the same arguments."""
+        self._keep_running(state["running"])
         for i, parameter in enumerate(self.parameters):
             parameter.copy_(tensors[f"parameter.{i}"])
             self.best[i].copy_(tensors[f"best.{i}"])

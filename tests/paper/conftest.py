@@ -1,0 +1,17 @@
+import pytest
+
+from softbins.paper.plan import Scale
+from softbins.paper.store import Store
+
+# The whole pipeline in seconds: few rows, few epochs.
+TINY = Scale("tiny", epochs=0.008, seeds=2, rows=1500, full_grids=False)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def scale():
+    return TINY
