@@ -389,3 +389,41 @@ def test_stopping_after_any_epoch_and_resuming_gives_the_same_bits(method, stop,
         assert torch.equal(ours, theirs)
     assert second.history == whole.history
     assert second.epoch == whole.epoch
+
+
+@pytest.mark.parametrize("method", ["hl-gaussian", "l2-noise", "l2-clipping"])
+@pytest.mark.parametrize("frozen", [False, True], ids=["all", "frozen"])
+def test_resuming_after_a_member_has_left_the_stack_gives_the_same_bits(method, frozen, tmp_path):
+    """Members have parameters of their own, which must leave with them."""
+    name = {"hl-gaussian": "sigma", "l2-noise": "noise", "l2-clipping": "clip"}[method]
+    values = torch.tensor([[0.5], [1.0], [2.0]])
+    options = {"method": method, "parameters": {name: values}, "epochs": 300, "patience": 1}
+    options |= {"validation": [torch.arange(240, 300)] * 3, "rows": [torch.arange(24)] * 3}
+
+    def made():
+        network = StackedMLP(4, (16, 16), 20 if method == "hl-gaussian" else 1, [1, 2, 3])
+        if frozen:
+            network.freeze_hidden()
+        return trainer([1, 2, 3], net=network, **options)
+
+    whole, left = made(), []
+
+    def keep(epoch, *_):
+        left.append(len(whole.running))
+        if left[-1] < 3 and left[-2] == 3:
+            write(tmp_path / "checkpoint", *whole.checkpoint())
+
+    whole.run(keep)
+    assert min(left) < 3, "no member stopped before the others"
+    second = made()
+    second.resume(*read(tmp_path / "checkpoint"))
+    assert len(second.running) < 3
+    second.run()
+    assert second.running == whole.running == [0, 1, 2]
+    assert second.network.members == 3
+    for ours, theirs in zip(weights(whole), weights(second), strict=True):
+        assert torch.equal(ours, theirs)
+    for ours, theirs in zip(whole.network.buffers(), second.network.buffers(), strict=True):
+        assert torch.equal(ours, theirs)
+        assert len(ours) == 3
+    assert second.history == whole.history

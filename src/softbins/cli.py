@@ -1,4 +1,4 @@
-"""The command line: fit, predict, compare and info, for tables in files.
+"""The command line: fit, predict, compare and info, for tables in files, and the paper.
 
 Results go to stdout, everything else to stderr. What is wrong with the input is said in one line
 with exit code 2, if possible before training starts. Libraries load where they are used, because
@@ -59,6 +59,18 @@ class _Interrupted(click.ClickException):
 
 class _Program(click.Group):
     """The commands together: every failure that is not a bug of ours ends in one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, also of what is loaded only when it is asked for."""
+        return sorted([*super().list_commands(ctx), "paper"])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command by its name."""
+        if cmd_name == "paper":
+            from softbins.paper.commands import paper
+
+            return paper
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was asked for."""
