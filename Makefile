@@ -3,18 +3,20 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check lint format bench bench-training docs clean
+.PHONY: help demo test test-slow check lint format paper bench bench-training bench-paper docs clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo        train a small network with the Histogram Loss and plot what it predicts"
+	@echo "make demo        the paper's methods on real data, beside the paper's figures: a few minutes"
 	@echo "make test        run the tests"
 	@echo "make test-slow   run the tests marked slow"
 	@echo "make check       lint, types, tests, coverage: what CI runs"
 	@echo "make format      reformat the code"
+	@echo "make paper       all of the paper on Bike Sharing at full scale: about an hour"
 	@echo "make bench       time the loss against its peers (own environment)"
 	@echo "make bench-training   time stacked training against its peers: about ten minutes"
-	@echo "make docs        regenerate the tables in README.md from the records in results/"
+	@echo "make bench-paper what the paper costs: about fifteen minutes"
+	@echo "make docs        regenerate the tables and figures of README.md and docs/ from results/"
 	@echo "make clean       remove environments and build products"
 
 .venv/ready: pyproject.toml constraints.txt
@@ -28,7 +30,13 @@ help:
 	@touch $@
 
 demo: .venv/ready
-	$(BIN)/python examples/demo.py
+	$(BIN)/softbins paper run table curves --scale demo --store build/demo
+	$(BIN)/softbins paper table bike --scale demo --store build/demo
+	$(BIN)/softbins paper report --scale demo --store build/demo -o build/demo/report.html
+
+paper: .venv/ready
+	$(BIN)/softbins paper run --dataset bike --scale paper --store results
+	$(MAKE) docs
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n 2 -m "not slow"
@@ -54,8 +62,12 @@ bench: .venv-bench/ready
 bench-training: .venv-bench/ready
 	.venv-bench/bin/python benchmarks/training.py
 
+bench-paper: .venv/ready
+	$(BIN)/python benchmarks/paper.py
+
 docs: .venv/ready
 	$(BIN)/python docs/tables.py
+	$(BIN)/python docs/reproduction.py
 
 clean:
 	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

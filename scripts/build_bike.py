@@ -62,7 +62,9 @@ def check(table: pd.DataFrame) -> None:
         "month from the date": (bool((table.month == table.mnth).all()), True),
         "year from the date": (bool((table.year == 2011 + table.yr).all()), True),
     }
-    wrong = [f"{name}: {got}, expected {want}" for name, (got, want) in found.items() if got != want]
+    wrong = [
+        f"{name}: {got}, expected {want}" for name, (got, want) in found.items() if got != want
+    ]
     if wrong:
         sys.exit("not the Bike Sharing table: " + "; ".join(wrong))
 

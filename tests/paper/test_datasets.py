@@ -10,10 +10,24 @@ from softbins.paper.datasets import NAMES, Dataset, load, original, title
 from softbins.paper.splits import split
 
 HOUR = Path(__file__).parents[3] / "shared" / "data" / "bike" / "hour.csv"
-NAMES_OF_BIKE = (
-    "instant year month day season yr mnth hr holiday weekday workingday weathersit "
-    "temp atemp hum windspeed"
-).split()
+NAMES_OF_BIKE = [
+    "instant",
+    "year",
+    "month",
+    "day",
+    "season",
+    "yr",
+    "mnth",
+    "hr",
+    "holiday",
+    "weekday",
+    "workingday",
+    "weathersit",
+    "temp",
+    "atemp",
+    "hum",
+    "windspeed",
+]
 
 
 @pytest.fixture(scope="module")

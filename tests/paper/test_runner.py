@@ -86,14 +86,16 @@ def test_curves_hold_every_epoch(store):
 def test_the_best_of_many_outputs_is_at_most_their_mean(store, scale):
     run_all(runs := many_outputs("bike", scale), store)
     scores = store.read(runs[0])["scores"]
-    assert 0 < scores["test_mae_of_best_output"]
+    assert scores["test_mae_of_best_output"] > 0
     # Early in training single outputs differ, and their mean is not the best of them.
     assert scores["test_mae_of_best_output"] < 1.5 * scores["test_mae"]
 
 
 @pytest.mark.parametrize("method", ["l2", "hl-gaussian"])
 def test_representations_are_swapped_frozen_or_random(method, store, scale):
-    chosen = {v: representation("bike", method, v, scale) for v in ("fixed", "random", "initialized")}
+    chosen = {
+        v: representation("bike", method, v, scale) for v in ("fixed", "random", "initialized")
+    }
     run_all([run for runs in chosen.values() for run in runs], store)
     scores = {v: store.read(runs[0])["scores"]["test_mae"] for v, runs in chosen.items()}
     assert len(set(scores.values())) == 3
@@ -209,8 +211,9 @@ def test_killed_at_any_moment_the_same_command_ends_with_the_same_records(tmp_pa
         process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(cut.folder)])
         # Each time a little later in its life: at a checkpoint of each stack, then at any moment.
         wait_for(
-            lambda k=kill, p=process: p.poll() is not None
-            or len(list(cut.folder.glob("work/*.checkpoint"))) > 0
+            lambda k=kill, p=process: (
+                p.poll() is not None or len(list(cut.folder.glob("work/*.checkpoint"))) > 0
+            )
         )
         time.sleep(0.05 + 0.2 * kill)
         os.kill(process.pid, signal.SIGKILL)

@@ -75,9 +75,7 @@ class Table:
     notes: tuple[str, ...] = field(default=())
 
 
-def cell(
-    runs: Sequence[Run], metric: str, store: Store, published: Figure | None = None
-) -> Cell:
+def cell(runs: Sequence[Run], metric: str, store: Store, published: Figure | None = None) -> Cell:
     """The mean and standard error of a score over the runs that are finished."""
     records = [record for record in map(store.read, runs) if record is not None]
     values = [record["scores"].get(metric) for record in records]

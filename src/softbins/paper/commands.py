@@ -35,7 +35,9 @@ STORE = option(
     "--store", "folder", type=click.Path(path_type=Path), default="results", help="The records."
 )
 DATASET = option("--dataset", type=click.Choice(NAMES), default="bike")
-DATASETS = option("--dataset", "datasets", type=click.Choice(NAMES), multiple=True, default=["bike"])
+DATASETS = option(
+    "--dataset", "datasets", type=click.Choice(NAMES), multiple=True, default=["bike"]
+)
 FOUND_SCALE = click.option(
     "--scale", type=click.Choice(list(SCALES)), help="Default: the largest one that was run."
 )
@@ -151,16 +153,19 @@ def _status_text(summary: dict[str, Any]) -> str:
 @click.argument("name", type=click.Choice([*NAMES, *TABLES]))
 @DATASET
 @FOUND_SCALE
-@option("--selection", type=click.Choice(SELECTIONS), default="paper", help="How settings are chosen.")
+@option(
+    "--selection", type=click.Choice(SELECTIONS), default="paper", help="How settings are chosen."
+)
 @option("--split", type=click.Choice(["random", "fixed", "grouped"]), default="random")
 @option("--format", "how", type=click.Choice(FORMATS), default="terminal")
 @click.option("-o", "output", metavar="FILE", callback=new_file(), help="Write a file instead.")
 @STORE
+@DATA
 @JSON
 def table(name: str, dataset: str, folder: Path, as_json: bool, **chosen: Any) -> None:
     """Show a table beside the paper's: that of a dataset, or one of the others by its NAME."""
     from softbins.paper.artefacts import make_table
-    from softbins.paper.render import render
+    from softbins.paper.render import plain, render
 
     dataset, name = (name, "table") if name in NAMES else (dataset, name)
     if name == "table" and chosen["split"] not in splits(dataset):
@@ -168,12 +173,17 @@ def table(name: str, dataset: str, folder: Path, as_json: bool, **chosen: Any) -
         raise click.UsageError(f"--split: {dataset} has {known}; got {chosen['split']}")
     store = Store(folder)
     scale = found_scale(chosen["scale"], dataset, store, [name])
-    made = make_table(name, dataset, scale, store, chosen["selection"], chosen["split"])
-    output = _Written(chosen["output"])
-    output.put(render(made, "json" if as_json else chosen["how"]))
+    how = chosen["selection"], chosen["split"], chosen["data"]
+    made = make_table(name, dataset, scale, store, *how)
+    kind, output = "json" if as_json else chosen["how"], chosen["output"]
+    # A file has no use for colours.
+    text = plain(made) if kind == "terminal" and output else render(made, kind)
+    _Written(output).put(text)
 
 
-@paper.command(epilog=examples("paper figure curves -o curves.svg", "paper figure bins -o bins.pdf"))
+@paper.command(
+    epilog=examples("paper figure curves -o curves.svg", "paper figure bins -o bins.pdf")
+)
 @click.argument("name", type=click.Choice(FIGURES))
 @DATASET
 @FOUND_SCALE
@@ -229,9 +239,7 @@ def fetch(names: tuple[str, ...], source: Path | None, data: Path | None) -> Non
         click.echo(originals.fetch(name, data or originals.default_folder(), source, progress=True))
 
 
-def found_scale(
-    name: str | None, dataset: str, store: Store, artefacts: Iterable[str]
-) -> Scale:
+def found_scale(name: str | None, dataset: str, store: Store, artefacts: Iterable[str]) -> Scale:
     """The scale asked for, or the largest of which some run is finished."""
     if name is not None:
         return SCALES[name]

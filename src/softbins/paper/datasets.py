@@ -63,7 +63,9 @@ def load(name: str, folder: Path | None = None) -> Dataset:
     return Dataset(name, X, y, tuple(names), low, high, source, groups)
 
 
-def _parts(name: str, folder: Path | None) -> tuple[
+def _parts(
+    name: str, folder: Path | None
+) -> tuple[
     NDArray[np.float32] | NDArray[np.float64],
     NDArray[np.float64],
     list[str],

@@ -79,7 +79,11 @@ def _linear(runs: Sequence[Run], store: Store, dataset: Dataset) -> None:
         train = _training_rows(run, rows)
         model = LinearRegression().fit(dataset.X[train], dataset.y[train])
         scores: dict[str, float] = {}
-        for part, chosen in (("train", train), ("validation", rows.validation), ("test", rows.test)):
+        for part, chosen in (
+            ("train", train),
+            ("validation", rows.validation),
+            ("test", rows.test),
+        ):
             error = model.predict(dataset.X[chosen]) - dataset.y[chosen]
             mse = float(np.square(error).mean())
             values = (mse, float(np.abs(error).mean()), mse**0.5)
@@ -148,7 +152,9 @@ class _Stack:
         self._checkpoint()
         self._keep()
 
-    def _progress(self, epoch: int, _epochs: int, seconds: float, summary: dict[str, float]) -> None:
+    def _progress(
+        self, epoch: int, _epochs: int, seconds: float, summary: dict[str, float]
+    ) -> None:
         now = time.monotonic()
         if now - self.reported >= PROGRESS_SECONDS:
             self.reported = now

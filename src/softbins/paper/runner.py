@@ -115,10 +115,15 @@ def _job(stack: Stack, store: Store, data: Path | None, wait: bool) -> tuple[Sta
 
 @contextmanager
 def _backend(cluster: str | None) -> Iterator[None]:
-    """joblib's own processes, or those of a running Dask cluster."""
+    """Joblib's own processes, or those of a running Dask cluster."""
     if cluster is None:
         yield
         return
     distributed = library("distributed", "cluster")
-    with distributed.Client(cluster, timeout="10s"), joblib.parallel_config(backend="dask"):
+    try:
+        client = distributed.Client(cluster, timeout="10s")
+    except (OSError, ValueError) as error:
+        reason = f"cluster: nobody answers at {cluster}; start a scheduler with `dask scheduler`"
+        raise OSError(reason) from error
+    with client, joblib.parallel_config(backend="dask"):
         yield

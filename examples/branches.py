@@ -1,9 +1,9 @@
 """Train the same small network with l2 and with the Histogram Loss, and plot what each predicts.
 
-    make demo
+    python examples/branches.py
 
 The data is simulated: for x > 0 the target takes one of two branches, so that no single number
-describes it. Writes demo.svg and demo.json to build/, or to the folder given as argument.
+describes it. Writes branches.svg and branches.json to build/, or to the folder given as argument.
 """
 
 from __future__ import annotations
@@ -154,10 +154,10 @@ def main() -> None:
     rows = averages(runs)
     for row in rows:
         print(f"{row['method']:12s} {row['score']:20s} {row['mean']:.4f} ± {row['stderr']:.4f}")
-    plot(plain, net, loss, folder / "demo.svg")
+    plot(plain, net, loss, folder / "branches.svg")
     record = {"data": "simulated", "rows": ROWS, "epochs": EPOCHS, "scores": rows}
-    (folder / "demo.json").write_text(json.dumps(record, indent=2) + "\n")
-    print(f"picture: {folder / 'demo.svg'}")
+    (folder / "branches.json").write_text(json.dumps(record, indent=2) + "\n")
+    print(f"picture: {folder / 'branches.svg'}")
 
 
 if __name__ == "__main__":
