@@ -1,15 +1,22 @@
-"""Write the tables in README.md from the records in results/: `make docs`.
+"""Write the tables in README.md and docs/ from the records in results/: `make docs`.
 
-A table stands between `<!-- table: NAME -->` and `<!-- end -->` and comes from results/NAME.json,
-so that no figure is ever typed. The tests compare README.md with what this script would write.
+A table stands between `<!-- table: NAME -->` and `<!-- end -->` and comes from results/NAME.json
+or results/bike/, so that no figure is ever typed. The tests compare the pages with what this
+script would write.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
+
+from softbins.paper.artefacts import main_table
+from softbins.paper.plan import SCALES
+from softbins.paper.render import ours, printed
+from softbins.paper.store import Store
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -21,8 +28,45 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def demo(record: dict[str, Any]) -> str:
-    """Scores of the demo: a row for each method, a column for each score."""
+def _record(name: str) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((ROOT / "results" / f"{name}.json").read_text())
+    return record
+
+
+def bike() -> str:
+    """Test errors of all methods on Bike Sharing, beside the paper's."""
+    found = main_table("bike", SCALES["paper"], Store(ROOT / "results"), "honest")
+    rows = []
+    for row in found.rows:
+        cells = [row.cells[metric] for metric in ("test_mae", "test_rmse")]
+        figures = [text for cell in cells for text in (ours(cell), printed(cell.published))]
+        rows.append([row.labels[0], *(text.strip("()") for text in figures)])
+    head = ["Bike Sharing, 5 runs", "test MAE", "paper's", "test RMSE", "paper's"]
+    return table(head, rows)
+
+
+def paper_cost() -> str:
+    """Predicted core-hours of every artefact."""
+    hours = _record("paper_cost")["core_hours"]
+    names = list(next(iter(hours.values())))
+    rows = [
+        [dataset, *(f"{found[name]:.1f}" for name in names), f"{sum(found.values()):.0f}"]
+        for dataset, found in hours.items()
+    ]
+    return table(["core-hours", *names, "sum"], rows)
+
+
+def protocol() -> str:
+    """How the experiments are run where the paper leaves it open."""
+    text = (ROOT / "src/softbins/paper/deviations.toml").read_text()
+    entries = tomllib.loads(text)["deviation"]
+    rows = [[e["point"], e.get("dataset", "all"), e["here"], e["reason"]] for e in entries]
+    return table(["point", "dataset", "here", "reason"], rows)
+
+
+def branches() -> str:
+    """Scores of the example: a row for each method, a column for each score."""
+    record = _record("branches")
     scores = list(dict.fromkeys(row["score"] for row in record["scores"]))
     methods = list(dict.fromkeys(row["method"] for row in record["scores"]))
     cells = {(row["method"], row["score"]): row for row in record["scores"]}
@@ -35,8 +79,9 @@ def demo(record: dict[str, Any]) -> str:
     return table([f"{record['data']}, {record['scores'][0]['runs']} runs", *scores], rows)
 
 
-def loss_speed(record: dict[str, Any]) -> str:
+def loss_speed() -> str:
     """Times of the loss and its peers: a row for each batch size."""
+    record = _record("loss_speed")
     names = list(record["rows"][0]["microseconds"])
     rows = [
         [
@@ -50,8 +95,9 @@ def loss_speed(record: dict[str, Any]) -> str:
     return table(["batch", *names, "softbins is"], rows)
 
 
-def training_speed(record: dict[str, Any]) -> str:
+def training_speed() -> str:
     """Milliseconds per training step and model: a row for each contestant."""
+    record = _record("training_speed")
     names = list(record["rows"][0]["milliseconds"])
     rows = [
         [name, *(f"{row['milliseconds'][name]:.2f}" for row in record["rows"])] for name in names
@@ -59,20 +105,27 @@ def training_speed(record: dict[str, Any]) -> str:
     return table(["ms per step and model", *(row["shape"] for row in record["rows"])], rows)
 
 
-RENDER = {"demo": demo, "loss_speed": loss_speed, "training_speed": training_speed}
+RENDER = {
+    "bike": bike,
+    "branches": branches,
+    "loss_speed": loss_speed,
+    "paper_cost": paper_cost,
+    "protocol": protocol,
+    "training_speed": training_speed,
+}
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def rendered(text: str) -> str:
     """`text` with every table made anew from its record."""
 
     def fill(match: re.Match[str]) -> str:
-        record = json.loads((ROOT / "results" / f"{match[2]}.json").read_text())
-        return match[1] + RENDER[match[2]](record) + match[3]
+        return match[1] + RENDER[match[2]]() + match[3]
 
     return BLOCK.sub(fill, text)
 
 
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
-    readme.write_text(rendered(readme.read_text()))
-    print(f"wrote the tables of {readme.name}")
+    for page in PAGES:
+        page.write_text(rendered(page.read_text()))
+    print("wrote the tables of", ", ".join(page.name for page in PAGES))

@@ -54,10 +54,23 @@ def test_every_link_inside_the_project_leads_somewhere(page):
         assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
-def test_the_tables_of_the_readme_are_generated():
-    spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
-    text = (ROOT / "README.md").read_text()
-    assert len(tables.BLOCK.findall(text)) == len(tables.RENDER)
-    assert tables.rendered(text) == text, "run `make docs`"
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_of_the_pages_are_generated():
+    tables = script("tables")
+    texts = [page.read_text() for page in tables.PAGES]
+    found = [name for text in texts for _, name, _ in tables.BLOCK.findall(text)]
+    assert sorted(found) == sorted(tables.RENDER)
+    for text in texts:
+        assert tables.rendered(text) == text, "run `make docs`"
+
+
+def test_the_reproduction_is_generated():
+    reproduction = script("reproduction")
+    text = (ROOT / "docs" / "reproduction.md").read_text()
+    assert reproduction.page() == text, "run `make docs`"

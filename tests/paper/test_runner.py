@@ -212,13 +212,13 @@ def test_killed_at_any_moment_the_same_command_ends_with_the_same_records(tmp_pa
         # Each time a little later in its life: at a checkpoint of each stack, then at any moment.
         wait_for(
             lambda k=kill, p=process: (
-                p.poll() is not None or len(list(cut.folder.glob("work/*.checkpoint"))) > 0
+                p.poll() is not None or len(list(cut.folder.glob("running/*.checkpoint"))) > 0
             )
         )
         time.sleep(0.05 + 0.2 * kill)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    checkpoints = list(cut.folder.glob("work/*.checkpoint"))
+    checkpoints = list(cut.folder.glob("running/*.checkpoint"))
     done = len(contents(cut))
     resumed = []
     original = execution.Trainer.resume

@@ -37,7 +37,7 @@ class Store:
 
     def work(self, name: str) -> Path:
         """A file that is only needed while something is running."""
-        return self._made(self.folder / "work") / name
+        return self._made(self.folder / "running") / name
 
     def has(self, run: Run) -> bool:
         """Whether the run is finished."""
@@ -77,7 +77,7 @@ class Store:
     def progress(self) -> list[dict[str, Any]]:
         """What workers have last said about what they are doing."""
         found = []
-        for path in sorted((self.folder / "work").glob("*.progress")):
+        for path in sorted((self.folder / "running").glob("*.progress")):
             with suppress(OSError, ValueError):  # just finished, or half a file of a full disk
                 found.append(json.loads(path.read_text()))
         return found
