@@ -285,3 +285,15 @@ def test_figures_that_are_not_finite_become_null(store, scale):
     store.write(run, {"scores": {"test_mae": float("nan"), "test_rmse": [float("inf"), 1.0]}})
     assert store.read(run)["scores"] == {"test_mae": None, "test_rmse": [None, 1.0]}
     assert Path(store.path(run)).read_text().endswith("}\n")
+
+
+@pytest.mark.parametrize("patience", [None, 50], ids=["all epochs", "early stopping"])
+def test_what_is_running_says_how_far_it_is_and_its_error(patience, store, scale, monkeypatch):
+    monkeypatch.setattr(execution, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(execution, "_forget", lambda *_: None)
+    runs = [replace(run, patience=patience) for run in base("bike", "l2", scale)]
+    run_all(runs, store)
+    (said,) = store.progress()
+    assert (said["title"], said["runs"]) == ("bike l2", 2)
+    assert (said["epoch"], said["epochs"]) == (4, 4)
+    assert 0 < said["mae"] < 1000

@@ -100,9 +100,8 @@ class _View:
         for name in ("running", "runs", "epoch", "MAE"):
             table.add_column(name)
         for said in progress.running():
-            mae = "" if said["mae"] is None else f"{said['mae']:.4g}"
             epochs = f"{said['epoch']}/{said['epochs']}"
-            table.add_row(said["title"], str(said["runs"]), epochs, mae)
+            table.add_row(said["title"], str(said["runs"]), epochs, f"{said['mae']:.4g}")
         return table
 
     def _title(self) -> str:

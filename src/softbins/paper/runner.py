@@ -121,7 +121,7 @@ def _backend(cluster: str | None) -> Iterator[None]:
         return
     distributed = library("distributed", "cluster")
     try:
-        client = distributed.Client(cluster, timeout="10s")
+        client = distributed.Client(cluster, timeout="5s")
     except (OSError, ValueError) as error:
         reason = f"cluster: nobody answers at {cluster}; start a scheduler with `dask scheduler`"
         raise OSError(reason) from error
