@@ -194,7 +194,8 @@ def test_a_short_scale_has_one_setting_which_needs_no_judging(store, selection):
     table = main_table("ct", SHORT, store, selection)
     chosen = row(table, "l2-noise")
     assert (chosen.note, chosen.cells["test_mae"].mean) == ("noise=0.001", 1.5)
-    assert table.notes == ()
+    assert table.notes[0].startswith("Scale short: ")
+    assert "one setting for each method" in table.notes[0]
 
 
 @pytest.mark.parametrize(

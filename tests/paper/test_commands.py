@@ -133,6 +133,23 @@ def test_status_counts_runs(made):
     assert summary["artefacts"][0] == {"artefact": "table", "finished": 20, "planned": 20}
 
 
+def test_status_shows_what_is_running_and_not_who_was_killed(store):
+    said = {"runs": 2, "title": "bike l2", "epoch": 3, "epochs": 4, "seconds": 1.0, "mae": 31.25}
+    for name in ("alive", "killed"):
+        text = json.dumps(said | {"stack": name, "title": f"bike {name}"})
+        store.work(f"{name}.progress").write_text(text)
+    with store.lock("alive", wait=False):
+        shown = succeeds("status", "--store", store.folder).stdout
+    assert "running: bike alive, epoch 3 of 4" in shown
+    assert "killed" not in shown
+
+
+def test_the_overview_has_all_datasets_and_says_what_is_not_there(tmp_path):
+    shown = succeeds("table", "overview", "--data", tmp_path).stdout
+    for words in ("Bike Sharing", "CT Position", "Song Year", "softbins paper fetch ct"):
+        assert words in shown
+
+
 def test_without_records_tables_say_so_and_show_the_published_figures():
     text = succeeds("table", "bike", "--store", "nothing").stdout
     assert "no run is finished" in text

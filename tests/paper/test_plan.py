@@ -7,7 +7,18 @@ import torch
 
 from softbins.objectives import make_objective
 from softbins.paper.methods import GRIDS, METHODS, MIDDLE, grid
-from softbins.paper.plan import ARTEFACTS, SCALES, SETTINGS, WIDE, Run, candidates, plan, runs_for
+from softbins.paper.plan import (
+    ARTEFACTS,
+    SCALES,
+    SETTINGS,
+    WIDE,
+    Run,
+    base,
+    candidates,
+    plan,
+    runs_for,
+    wide,
+)
 from softbins.paper.published import setup
 from softbins.paper.runner import stacks, waves
 
@@ -119,3 +130,10 @@ def test_what_starts_from_another_run_comes_after_it():
     assert {run for stack in second for run in stack} == set(swapped)
     assert {run.source() for run in swapped} == {run for stack in first for run in stack}
     assert {run.method for stack in first for run in stack} == {"l2", "hl-gaussian"}
+
+
+def test_large_networks_on_many_rows_are_trained_in_smaller_stacks():
+    """A checkpoint comes after an epoch, and at most a minute's work may be lost."""
+    assert {len(stack) for stack in stacks(wide("song", PAPER))} == {1}
+    assert {len(stack) for stack in stacks(wide("bike", PAPER))} == {5}
+    assert {len(stack) for stack in stacks(base("song", "hl-gaussian", PAPER))} == {5}

@@ -1,6 +1,5 @@
 """Runs from plan to record, on small pieces of the real data."""
 
-import errno
 import json
 import multiprocessing
 import os
@@ -14,9 +13,22 @@ from pathlib import Path
 import pytest
 
 from softbins.paper import execute as execution
+from softbins.paper.artefacts import main_table
 from softbins.paper.execute import describe, execute, finished, stack_name
+from softbins.paper.figures import make_figure
 from softbins.paper.methods import METHODS
-from softbins.paper.plan import Scale, base, curves, many_outputs, plan, representation, wide
+from softbins.paper.plan import (
+    ARTEFACTS,
+    Scale,
+    base,
+    curves,
+    many_outputs,
+    plan,
+    representation,
+    splits,
+    wide,
+)
+from softbins.paper.report import write_report
 from softbins.paper.runner import run_all, stacks, unfinished
 from softbins.paper.store import Store
 
@@ -246,19 +258,24 @@ def test_an_unwritable_folder_is_a_clear_error(tmp_path, scale):
         run_all(base("bike", "linear", scale), Store(blocked / "store"))
 
 
-def test_a_full_disk_is_a_clear_error_and_loses_nothing(store, scale, monkeypatch):
-    runs = base("bike", "linear", scale)
+FULL_DISK = """
+import resource, signal, sys
+from softbins.cli import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+main(["paper", "run", "bins", "--scale", "demo", "--workers", "1", "--store", sys.argv[1]])
+"""
 
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as patch:
-        patch.setattr("softbins.storage._fill", full)
-        with pytest.raises(OSError, match="free some space"):
-            run_all(runs, store)
-    assert contents(store) == {}
-    run_all(runs, store)
-    assert len(contents(store)) == 2
+def test_a_disk_that_takes_no_more_is_one_line_and_loses_nothing(store, monkeypatch):
+    """No file may grow beyond 200 bytes, which is how a process meets a full disk or quota."""
+    command = [sys.executable, "-c", FULL_DISK, str(store.folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "cannot write (File too large); nothing was changed; free some space" in done.stderr
+    left = [path for path in store.folder.rglob("*") if path.is_file() and path.suffix == ".json"]
+    assert left == []
 
 
 @pytest.mark.parametrize(
@@ -297,3 +314,20 @@ def test_what_is_running_says_how_far_it_is_and_its_error(patience, store, scale
     assert (said["title"], said["runs"]) == ("bike l2", 2)
     assert (said["epoch"], said["epochs"]) == (4, 4)
     assert 0 < said["mae"] < 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dataset", ["ct-simulated", "song-simulated"])
+def test_the_whole_pipeline_runs_on_the_stand_ins(dataset, store, tmp_path):
+    scale = Scale("tiny", epochs=0.002, seeds=2, rows=3000, full_grids=False)
+    runs = plan(ARTEFACTS, dataset, scale)
+    run_all(runs, store, workers=2)
+    assert all(map(store.has, runs))
+    for split in splits(dataset):
+        table = main_table(dataset, scale, store, split=split)
+        assert "simulated" in table.title
+        assert all(cell.runs == 2 for row in table.rows for cell in row.cells.values())
+    for name in ("bins", "sigma", "curves", "targets"):
+        assert make_figure(name, dataset, scale, store) is not None
+    write_report(tmp_path / "page.html", dataset, scale, store)
+    assert "simulated" in (tmp_path / "page.html").read_text()

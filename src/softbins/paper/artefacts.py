@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from softbins.paper import published
 from softbins.paper.cells import METRIC_TITLES, METRICS, Cell, Row, Table, cell
 from softbins.paper.datasets import NAMES, load, original, title
+from softbins.paper.datasets import TITLES as TITLES_OF_DATASETS
 from softbins.paper.methods import METHODS, TITLES, Parameters
 from softbins.paper.plan import (
     REPRESENTATION_METHODS,
@@ -57,7 +58,7 @@ def make_table(
     if name == "claims":
         return claims(dataset, scale, store)
     if name == "overview":
-        return overview([dataset], data)
+        return overview(dict.fromkeys((*TITLES_OF_DATASETS, dataset)), data)
     return main_table(dataset, scale, store, selection, split)
 
 
@@ -103,7 +104,7 @@ def main_table(
         rows=tuple(_method_row(m, choices[m], store, dataset, split) for m in METHODS),
         selection=selection,
         split=split,
-        notes=(*_simulated(dataset), *_partly_compared(choices)),
+        notes=(*_notes(dataset, scale), *_partly_compared(choices)),
     )
 
 
@@ -187,7 +188,7 @@ def representations(dataset: str, scale: Scale, store: Store) -> Table:
             for method in REPRESENTATION_METHODS
         ),
         split="random",
-        notes=_simulated(dataset),
+        notes=_notes(dataset, scale),
     )
 
 
@@ -222,7 +223,7 @@ def claims(dataset: str, scale: Scale, store: Store) -> Table:
         columns={**metrics, BEST_OUTPUT: "Test MAE of the best output"},
         rows=tuple(_claim_row(dataset, method, runs[method], store) for method in runs),
         split="random",
-        notes=_simulated(dataset),
+        notes=_notes(dataset, scale),
     )
 
 
@@ -250,15 +251,15 @@ def _claimed(dataset: str, method: str, metric: str) -> Figure | None:
 # Table 3
 
 
-def overview(datasets: Sequence[str] = NAMES, data: Path | None = None) -> Table:
+def overview(datasets: Iterable[str] = NAMES, data: Path | None = None) -> Table:
     """Rows, features and target range as used here, beside those printed.
 
     A dataset that cannot be loaded has the printed ones alone. The cells are counts: they have no
     runs, and agree when they are equal.
     """
-    if not datasets:
-        raise ValueError(f"datasets: need at least one of {', '.join(NAMES)}, got none")
     described = [_dataset_row(name, data) for name in datasets]
+    if not described:
+        raise ValueError(f"datasets: need at least one of {', '.join(NAMES)}, got none")
     return Table(
         name="overview",
         title="Datasets",
@@ -356,8 +357,17 @@ def _is_simulated(dataset: str) -> bool:
     return dataset != original(dataset)
 
 
-def _simulated(dataset: str) -> tuple[str, ...]:
-    return (SIMULATED,) if _is_simulated(dataset) else ()
+def _notes(dataset: str, scale: Scale) -> tuple[str, ...]:
+    """Why the figures cannot be the paper's, if so."""
+    simulated = (SIMULATED,) if _is_simulated(dataset) else ()
+    return (*simulated, *(() if scale.epochs == 1 else (_shortened(scale),)))
+
+
+def _shortened(scale: Scale) -> str:
+    rows = "" if scale.rows is None else f", at most {scale.rows} rows"
+    grids = "" if scale.full_grids else ", one setting for each method"
+    share = f"Scale {scale.name}: {scale.epochs:.0%} of the paper's epochs{rows}{grids}."
+    return f"{share} Differences are to be expected."
 
 
 def _check(argument: str, value: str, known: Iterable[str]) -> None:

@@ -128,7 +128,8 @@ def status(dataset: str, scale: str | None, folder: Path, as_json: bool) -> None
         runs = runs_for(artefact, dataset, chosen)
         done = sum(map(store.has, runs))
         rows.append({"artefact": artefact, "finished": done, "planned": len(runs)})
-    running = store.progress()
+    # Somebody who was killed may have left a last word.
+    running = [said for said in store.progress() if store.is_locked(said["stack"])]
     summary = {"dataset": dataset, "scale": chosen.name, "artefacts": rows, "running": running}
     click.echo(tables.json_text(summary) if as_json else _status_text(summary))
 

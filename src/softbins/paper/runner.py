@@ -6,6 +6,7 @@ interrupted goes on from its last checkpoint.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -14,10 +15,14 @@ from typing import Any
 
 import joblib
 
+from softbins.paper.datasets import original
 from softbins.paper.execute import execute, finished
 from softbins.paper.plan import Run
 from softbins.paper.store import Store
 from softbins.tables import library
+
+ROWS = {"bike": 17379, "ct": 53500, "song": 515345}
+LONGEST_EPOCH = 5e11  # multiplications of a stack in an epoch: about half a minute on a core
 
 Stack = tuple[Run, ...]
 Finished = Callable[[Stack], None]
@@ -26,21 +31,33 @@ Finished = Callable[[Stack], None]
 def stacks(runs: Iterable[Run]) -> list[Stack]:
     """Runs that differ in their seed only, together; the longest work first.
 
-    Grouped splits differ in their number of batches, and so stay alone.
+    Grouped splits differ in their number of batches, and so stay alone. Large networks on many
+    rows are cut into smaller stacks: they gain little from each other, and a checkpoint can only be
+    taken after an epoch.
     """
     groups: dict[Any, list[Run]] = {}
     for run in runs:
         groups.setdefault(run if run.split == "grouped" else run.configuration, []).append(run)
-    found = [tuple(sorted(group, key=lambda run: run.seed)) for group in groups.values()]
-    return sorted(found, key=cost, reverse=True)
+    found = [sorted(group, key=lambda run: run.seed) for group in groups.values()]
+    return sorted((stack for group in found for stack in _cut(group)), key=cost, reverse=True)
+
+
+def _cut(runs: Sequence[Run]) -> list[Stack]:
+    size = max(1, int(LONGEST_EPOCH / _epoch(runs[0])))
+    return [tuple(runs[start : start + size]) for start in range(0, len(runs), size)]
 
 
 def cost(stack: Stack) -> float:
-    """Roughly how much work a stack is: multiplications for each row, and the rows."""
+    """Roughly how much work a stack is, in multiplications."""
     run = stack[0]
+    return len(stack) * run.epochs * _epoch(run) * (1.5 if run.curves else 1.0)
+
+
+def _epoch(run: Run) -> float:
+    """Of one run in one epoch: multiplications for each row, and the rows."""
     sizes = (32, *run.hidden, 100 if run.method.startswith(("hl", "mdn")) else 32)
     products = sum(a * b for a, b in pairwise(sizes)) + 10_000
-    return len(stack) * run.epochs * products * (1.5 if run.curves else 1.0)
+    return products * min(ROWS[original(run.dataset)], run.rows or math.inf)
 
 
 def waves(runs: Iterable[Run]) -> list[list[Stack]]:

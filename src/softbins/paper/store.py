@@ -74,6 +74,11 @@ class Store:
                 return
             yield True
 
+    def is_locked(self, name: str) -> bool:
+        """Whether somebody is at this work."""
+        with self.lock(name, wait=False) as free:
+            return not free
+
     def progress(self) -> list[dict[str, Any]]:
         """What workers have last said about what they are doing."""
         found = []
