@@ -20,6 +20,7 @@ ORDER = [
     "histogram",
     "losses",
     "objectives",
+    "scores",
     "network",
     "training",
     "progress",
