@@ -51,13 +51,39 @@ def assert_same_member(stack, member, alone, tolerance=1e-5):
 
 
 def test_initial_weights_are_lecun_uniform_and_belong_to_the_seed():
-    net = StackedMLP(300, (200,), 5, seeds=[3, 4])
+    net = StackedMLP(300, (208,), 5, seeds=[3, 4])
     bound = math.sqrt(3 / 300)
     first = net.weights[0]
     assert first.abs().max() <= bound
     assert first.var().item() == pytest.approx(1 / 300, rel=0.03)
     assert all((bias == 0).all() for bias in net.biases)
-    assert torch.equal(StackedMLP(300, (200,), 5, seeds=[4]).weights[0][0], first[1])
+    assert torch.equal(StackedMLP(300, (208,), 5, seeds=[4]).weights[0][0], first[1])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_units_that_were_added_for_speed_stay_at_zero(method):
+    """45 units become 48: three vector registers of 16 numbers."""
+    outputs = make_objective(method, 0.0, 1.0, bins=20).outputs
+    net = StackedMLP(4, (45, 30, 20), outputs, [0, 1], dropout=0.1)
+    assert [w.shape[1:] for w in net.weights] == [(4, 48), (48, 32), (32, 20), (20, outputs)]
+    before = [w.detach().clone() for w in net.weights]
+    trained([0, 1], method, net=net, weight_decay=0.01)
+    for weight, old, (rows, columns) in zip(
+        net.weights, before, [(4, 45), (45, 30), (30, 20), (20, outputs)], strict=True
+    ):
+        assert not torch.equal(weight, old)
+        assert (weight[:, rows:] == 0).all()
+        assert (weight[:, :, columns:] == 0).all()
+    assert (net.biases[0][..., 45:] == 0).all()
+
+
+def test_the_units_added_do_not_change_the_initial_network():
+    net = StackedMLP(4, (45,), 3, [7])
+    generator = torch.Generator().manual_seed(7)
+    first = torch.empty(4, 45).uniform_(-math.sqrt(3 / 4), math.sqrt(3 / 4), generator=generator)
+    last = torch.empty(45, 3).uniform_(-math.sqrt(3 / 45), math.sqrt(3 / 45), generator=generator)
+    x = data()[0]
+    torch.testing.assert_close(net(x[None])[0], (x @ first).relu() @ last)
     assert not torch.equal(first[0], first[1])
 
 
