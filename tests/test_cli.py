@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from softbins import cli, objectives
+from softbins.models import _kept
 from softbins.regressor import HistogramRegressor, NeuralRegressor, load
 
 COMMANDS = sorted(cli.main.commands)
@@ -50,6 +51,8 @@ def folder(tmp_path, monkeypatch, models):
     table().to_csv("data.csv", index=False)
     table().drop(columns="y").to_csv("new.csv", index=False)
     (tmp_path / "words.csv").write_text("width,height,y\n1,2,3\n1,tall,3\n")
+    (tmp_path / "infinite.csv").write_text("width,height,y\n1,2,3\n1,inf,3\n")
+    (tmp_path / "dates.csv").write_text("width,day,y\n1,2020-01-31,3\n1,2020-02-01 10:00,3\n")
     (tmp_path / "gaps.csv").write_text("width,height,y\n1,2,3\n1,2,\n")
     (tmp_path / "misspelt.csv").write_text("widht,height\n1,2\n")
     (tmp_path / "empty.csv").touch()
@@ -120,7 +123,14 @@ BAD = [
     ([*FIT, "--target", "heigth"], "data.csv: no column 'heigth' (did you mean 'height'?)"),
     (["fit", "no.csv", *FIT[2:]], "no.csv: no such file"),
     (["fit", "empty.csv", *FIT[2:]], "empty.csv: the file is empty"),
+    (
+        ["fit", "infinite.csv", *FIT[2:]],
+        "infinite.csv: column 'height', row 2: 'inf' is not finite",
+    ),
+    (["fit", "dates.csv", *FIT[2:]], "dates.csv: column 'day': dates, times and durations are not"),
     (["fit", "words.csv", *FIT[2:]], "words.csv: column 'height', row 2: 'tall' is not a number"),
+    (["fit", "words.csv", *FIT[2:], "--target", "height"], "words.csv: column 'height', row 2: 't"),
+    (["compare", "words.csv", "--target", "y"], "words.csv: column 'height', row 2: 'tall'"),
     (["fit", "gaps.csv", *FIT[2:]], "gaps.csv: column 'y', row 2: the cell is empty"),
     (["predict", "no.model", "new.csv", "-o", "-"], "no.model: cannot read"),
     (["predict", "text.model", "new.csv", "-o", "-"], "text.model: not a softbins model file"),
@@ -156,7 +166,8 @@ BAD = [
     (["predict", "l2.model", "new.csv", "-o", "-", "--interval", "0.9"], "objective: "),
     (["predict", "l2.model", "new.csv", "-o", "-", "--output", "median"], "objective: "),
     (["compare", "no.csv", "--target", "y"], "no.csv: no such file"),
-    (["compare", "words.csv", "--target", "y"], "words.csv: column 'height', row 2: 'tall'"),
+    (["compare", "infinite.csv", "--target", "y"], "infinite.csv: column 'height', row 2: 'inf'"),
+    (["compare", "dates.csv", "--target", "y"], "dates.csv: column 'day': dates, times"),
     (
         ["compare", "data.csv", "--target", "y", "--methods", "l2,l7"],
         "Invalid value for '--methods'",
@@ -251,8 +262,9 @@ def test_fit_saves_a_model_and_shows_a_short_table(folder):
     lines = succeeds(*FIT).stdout.splitlines()
     shown = {line[:11].strip(): line[11:].strip() for line in lines}
     assert list(shown) == [
-        *("model", "objective", "rows", "features", "epochs", "train mae", "train rmse"),
+        *("model", "objective", "rows", "features", "kinds", "epochs", "train mae", "train rmse"),
     ]
+    assert shown["kinds"] == "number 2"
     assert (shown["rows"], shown["features"], shown["epochs"]) == ("60", "2", "3")
     assert list(load("new.model").feature_names_in_) == ["width", "height"]
 
@@ -296,13 +308,12 @@ def test_the_errors_shown_are_those_of_the_saved_model():
         assert found == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_member_that_has_stopped_keeps_its_best_epoch_before_that():
-    """Others of the same stack may go on, and the history with them."""
-    scores = [5.0, 3.0, 4.0, 4.0, 1.0]
+def test_a_member_that_has_stopped_keeps_its_best_epoch():
+    scores = [5.0, 3.0, None, float("nan"), 3.0, 4.0]
     rows = [{"epoch": i, "validation_mae": score} for i, score in enumerate(scores, 1)]
-    for stopping, patience, epoch in [(True, 2, 2), (True, 3, 5), (False, 2, 5)]:
-        model = SimpleNamespace(early_stopping=stopping, patience=patience, monitor="mae")
-        assert cli._kept(model, rows)["epoch"] == epoch
+    for stopping, epoch in [(True, 2), (False, 6)]:
+        model = SimpleNamespace(early_stopping=stopping, monitor="mae")
+        assert _kept(model, rows)["epoch"] == epoch
 
 
 def test_a_constant_target_needs_no_epochs():
@@ -365,6 +376,67 @@ def test_columns_are_found_by_name_or_by_position_if_the_model_has_no_names():
     assert np.array_equal(np.array(printed, float), load("nameless.model").predict(x))
     refused = run("predict", "nameless.model", "turned.csv", "-o", "-")
     assert "needs 2 columns, without names; the table has 3" in refused.stderr
+
+
+# Columns that are no numbers
+
+# Labels that look like numbers, among one that does not, and a column with nothing in it.
+KINDS = {"size": "number", "code": "category", "sold": "boolean", "garden": "boolean"}
+KINDS |= {"town": "category", "nothing": "empty"}
+
+
+def houses(rows=40):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": random.normal(size=rows).round(3).astype(str)})
+    frame.loc[3, "size"], frame.loc[5, "size"] = "", "NA"
+    frame["code"] = ["1.50", "y", "x"] * (rows // 3) + ["x"] * (rows % 3)
+    frame["sold"], frame["garden"] = [True, False] * (rows // 2), ["true", "", "false", "true"] * 10
+    frame["town"], frame["nothing"] = ["Aa", "", "Bö", "NA"] * (rows // 4), ""
+    return frame.assign(y=random.normal(size=rows))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_tables_with_words_truth_and_gaps(suffix):
+    from softbins.tables import write_table
+
+    data = f"houses.{suffix}"
+    write_table(houses(), data)
+    fitted = json.loads(succeeds("fit", data, *FIT[2:], "--json").stdout)
+    assert fitted["kinds"] == {"number": 1, "category": 2, "boolean": 2, "empty": 1}
+    shown = json.loads(succeeds("info", "new.model", "--json").stdout)
+    assert dict(zip(shown["names"], shown["kinds"], strict=True)) == KINDS
+    assert "kinds       number, category, boolean, " in succeeds("info", "new.model").stdout
+    printed = succeeds("predict", "new.model", data, "-o", "-").stdout
+    assert np.isfinite(np.array(printed.split()[1:], float)).all()
+    # One row alone, where a label is nothing but a number, gets what it got among others.
+    write_table(houses()[:1], data)
+    alone = succeeds("predict", "new.model", data, "-o", "-").stdout
+    assert alone == "".join(printed.splitlines(keepends=True)[:2])
+
+
+def test_compare_takes_words_truth_and_gaps():
+    houses().to_csv("houses.csv", index=False)
+    how = ["--epochs", "2", "--folds", "3", "--methods", "linear,hl-gaussian", "--json"]
+    found = json.loads(succeeds("compare", "houses.csv", "--target", "y", *how).stdout)
+    assert found["features"] == 6
+    assert all(0 < row["mae"] < 10 for row in found["results"])
+
+
+def test_predict_names_the_cell_that_is_wrong():
+    houses().to_csv("houses.csv", index=False)
+    succeeds("fit", "houses.csv", *FIT[2:])
+    for column, cell in [("size", "tall"), ("sold", "perhaps")]:
+        wrong = houses().astype({column: object})
+        wrong.loc[6, column] = cell
+        wrong.to_csv("wrong.csv", index=False)
+        refused = run("predict", "new.model", "wrong.csv", "-o", "-")
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert refused.stderr.startswith(f"softbins: wrong.csv: column {column!r}, row 7: '{cell}'")
+    # Towns that training has not seen count as missing, and nothing was learnt from nothing.
+    houses().assign(town="new", nothing="news").to_csv("new.csv", index=False)
+    houses().assign(town="").to_csv("none.csv", index=False)
+    new, none = (succeeds("predict", "new.model", f, "-o", "-") for f in ("new.csv", "none.csv"))
+    assert new.stdout == none.stdout
 
 
 # compare

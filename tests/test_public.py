@@ -25,6 +25,7 @@ ORDER = [
     "training",
     "progress",
     "storage",
+    "columns",
     "models",
     "regressor",
     "comparison",

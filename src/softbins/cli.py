@@ -11,11 +11,13 @@ import io
 import math
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+import softbins
 import softbins.tables as tables
 from softbins.tables import Array, TableError, library
 
@@ -125,7 +127,8 @@ def _line(error: Exception) -> str:
 def main() -> None:
     """Regression that predicts a histogram instead of a number.
 
-    Tables are .csv, .parquet or .pq files, also with .gz, with a header and numbers only.
+    Tables are .csv, .parquet or .pq files, also with .gz, with a header. Features are numbers,
+    true and false, or text that names categories, and may have empty cells; the target is numbers.
     """
 
 
@@ -153,10 +156,12 @@ def fit(data: Path, target: str, output: Path, as_json: bool, **options: Any) ->
     """Train a model on DATA and save it."""
     tables.check_different(output, data)
     x, y, names = _training_table(data, target)
-    model = _trained(library("pandas").DataFrame(x, columns=names), y, options)
+    model = _trained(x, y, options)
     model.save(output)
-    summary = {"model": str(output), "objective": options["objective"]}
-    _show(summary | {"rows": len(y), "features": len(names)} | _training(model), as_json)
+    summary = {"model": str(output), "objective": options["objective"], "rows": len(y)}
+    # How many of each kind: a stray word among numbers shows here as a category too many.
+    summary |= {"features": len(names), "kinds": Counter(model.columns_.kinds)}
+    _show(summary, model, as_json)
 
 
 @main.command(
@@ -180,8 +185,7 @@ def predict(model: Path, data: Path, path: str | Path, **options: Any) -> None:
     The columns are found by name, in any order; columns that the model does not know are ignored.
     """
     tables.check_different(path, model, data)
-    frame, fitted = tables.read_table(data), _loaded(model)
-    result = _predicted(fitted, _inputs(fitted, frame, data), **options)
+    result = _predicted(softbins.load(model), data, **options)
     if path == "-":
         click.echo(tables.csv_text(result), nl=False)
     else:
@@ -207,7 +211,10 @@ def predict(model: Path, data: Path, path: str | Path, **options: Any) -> None:
 def compare(
     data: Path, target: str, methods: tuple[str, ...], plot: Path | None, as_json: bool, **how: Any
 ) -> None:
-    """Cross-validate the paper's methods on DATA, best first."""
+    """Cross-validate the paper's methods on DATA, best first.
+
+    What fills gaps and which categories there are is learnt from all rows, but not the target.
+    """
     if plot is not None:
         tables.check_different(plot, data)
         library("matplotlib", "plots")
@@ -218,7 +225,7 @@ def compare(
     if plot is not None:
         _draw(scores, plot)
     summary = {"rows": len(y), "features": x.shape[1], **how, "results": scores}
-    click.echo(tables.json_text(summary) if as_json else _score_table(scores))
+    click.echo(tables.json_text(summary) if as_json else tables.score_table(scores))
 
 
 @main.command(epilog=examples("info houses.model", "info houses.model --json"))
@@ -226,18 +233,19 @@ def compare(
 @JSON
 def info(model: Path, as_json: bool) -> None:
     """Show what a saved MODEL is and how it was trained."""
-    fitted = _loaded(model)
+    fitted = softbins.load(model)
     bins = getattr(fitted, "bins_", None)
     summary = {
         "model": str(model),
         "objective": fitted.objective,
         "bins": bins and {"count": bins.count, "low": bins.low, "high": bins.high},
         "features": fitted.n_features_in_,
-        "names": [str(name) for name in getattr(fitted, "feature_names_in_", [])],
+        "names": fitted.columns_.names or [],
+        "kinds": fitted.columns_.kinds,
         "hidden": list(fitted.hidden),
         "members": fitted.members,
     }
-    _show(summary | _training(fitted), as_json)
+    _show(summary, fitted, as_json)
 
 
 # Tables in, models, tables out
@@ -252,7 +260,7 @@ def _about(path: Path) -> Iterator[None]:
         raise TableError(f"{path}: {error}") from error
 
 
-def _training_table(path: Path, target: str) -> tuple[Array, Array, list[str]]:
+def _training_table(path: Path, target: str) -> tuple[Any, Array, list[str]]:
     frame = tables.read_table(path)
     with _about(path):
         return tables.features_and_target(frame, target)
@@ -276,52 +284,26 @@ def _trained(x: Any, y: Array, options: dict[str, Any]) -> Any:
     return model.set_params(progress=False)
 
 
-def _training(model: Any) -> Row:
-    """Epochs, and the errors of the weights that were kept, averaged over the members."""
-    members: dict[int, list[Row]] = {}
-    for row in model.history_:
-        members.setdefault(row["member"], []).append(row)
-    kept = [_kept(model, rows) for rows in members.values()]
-    names = [f"{part}_{error}" for part in ("train", "validation") for error in ("mae", "rmse")]
-    known = [name for name in names if kept and all(row.get(name) is not None for row in kept)]
-    means = {name: statistics.fmean(row[name] for row in kept) for name in known}
-    return {"epochs": max((row["epoch"] for row in model.history_), default=0)} | means
-
-
-def _kept(model: Any, rows: list[Row]) -> Row:
-    """The epoch that a member's weights come from: the last, or the best before it stopped."""
-    if not model.early_stopping:
-        return rows[-1]
-    score, best = f"validation_{model.monitor}", rows[0]
-    for row in rows:
-        # Members that have stopped stay in the history until the last one has.
-        if row["epoch"] - best["epoch"] <= model.patience and row[score] < best[score]:
-            best = row
-    return best
-
-
-def _loaded(path: Path) -> Any:
-    from softbins.regressor import load
-
-    return load(path)
-
-
-def _inputs(model: Any, frame: Any, path: Path) -> Any:
+def _inputs(model: Any, path: Path) -> Any:
     """The columns that the model knows, by name, or by position if it has learnt no names."""
-    names, have = getattr(model, "feature_names_in_", None), list(frame.columns)
+    names, kinds = model.columns_.names, model.columns_.kinds
+    # A label such as 1.50 is read as it was for training, among others that are no numbers.
+    text = [name for name, kind in zip(names or [], kinds, strict=False) if kind == "category"]
+    frame = tables.read_table(path, text)
     with _about(path):
         if names is not None:
-            x = tables.features(frame, [str(name) for name in names])
-            return library("pandas").DataFrame(x, columns=names)
-        if len(have) != model.n_features_in_:
-            need = f"the model needs {model.n_features_in_} columns, without names"
-            raise TableError(f"{need}; the table has {len(have)}")
-        return tables.features(frame, have)
+            return tables.features(frame, names, kinds)
+        if len(frame.columns) != len(kinds):
+            need = f"the model needs {len(kinds)} columns, without names"
+            raise TableError(f"{need}; the table has {len(frame.columns)}")
+        # An array, because scikit-learn warns of names that training did not have.
+        return tables.features(frame, list(frame.columns), kinds).to_numpy()
 
 
 def _predicted(
-    model: Any, x: Any, interval: float | None, quantiles: tuple[float, ...], output: str
+    model: Any, data: Path, interval: float | None, quantiles: tuple[float, ...], output: str
 ) -> Any:
+    x = _inputs(model, data)
     columns = {"prediction": model.predict(x, output=output)}
     if interval is not None:
         ends = model.predict_interval(x, coverage=interval)
@@ -332,11 +314,12 @@ def _predicted(
     return library("pandas").DataFrame(columns)
 
 
-def _scores(x: Array, y: Array, methods: tuple[str, ...], how: dict[str, Any]) -> list[Row]:
+def _scores(x: Any, y: Array, methods: tuple[str, ...], how: dict[str, Any]) -> list[Row]:
     """Every method's errors, best first, and last those that diverged."""
+    from softbins.columns import Columns
     from softbins.comparison import cross_validate
 
-    scores: list[Row] = []
+    x, scores = Columns.fit(x).transform(x), list[Row]()
     # Linear regression comes last: it takes no time, and would make the time left look short.
     order = sorted(methods, key=lambda method: method == "linear")
     with _progress(max(len(set(order) - {"linear"}), 1)) as update:
@@ -390,18 +373,13 @@ def _time_left(share: float, seconds: float, limit: float | None) -> str:
     return f"{minutes}:{rest:02d} left"
 
 
-def _show(summary: Row, as_json: bool) -> None:
+def _show(summary: Row, model: Any, as_json: bool) -> None:
+    from softbins.models import training_summary
+
+    summary = summary | training_summary(model)
     known = {name.replace("_", " "): value for name, value in summary.items() if value is not None}
     rows = [[name, tables.shown(value)] for name, value in known.items()]
     click.echo(tables.json_text(summary) if as_json else tables.aligned(rows))
-
-
-def _score_table(scores: list[Row]) -> str:
-    rows = [
-        [row["method"], *(f"{row[e]:.4g} ± {row[f'{e}_stderr']:.2g}" for e in ("mae", "rmse"))]
-        for row in scores
-    ]
-    return tables.aligned([["method", "MAE", "RMSE"], *rows])
 
 
 def _draw(scores: list[Row], path: Path) -> None:

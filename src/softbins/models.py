@@ -1,21 +1,101 @@
-"""A fitted estimator as a header and tensors: what `storage` writes and reads without pickle."""
+"""What goes into an estimator, checked, and a fitted one as a header and tensors for `storage`."""
 
 from __future__ import annotations
 
 import math
 import os
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
+from sklearn.utils import check_X_y
+from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from softbins import storage
 from softbins.bins import Bins
+from softbins.columns import AS_CATEGORIES, DATES, Array, Columns, library_of
 from softbins.network import StackedMLP
 from softbins.objectives import make_objective
 
 OF_OBJECTIVES = ("sigma", "epsilon", "noise", "clip", "components")
+
+
+# Data
+
+
+def training_data(
+    regressor: Any, X: Any, y: Any, weight: ArrayLike | None
+) -> tuple[Columns, Array, Array, Array | None]:
+    """How columns are encoded, and encoded features, targets and weights of the rows that count."""
+    categorical = regressor.categorical_features
+    listed = categorical is not None and not isinstance(categorical, str)
+    X, y = _checked(regressor, X, y, text=listed)
+    target, weights = np.asarray(y, dtype=np.float64), _checked_weight(weight, len(y))
+    used = ... if weights is None else weights > 0  # a row without weight is no row
+    columns = Columns.fit(X, categorical, used)
+    # scikit-learn finds names in more kinds of tables.
+    names = getattr(regressor, "feature_names_in_", None)
+    columns = replace(columns, names=None if names is None else names.tolist())
+    weights = None if weights is None else weights[used]
+    return columns, columns.transform(X)[used], target[used], weights
+
+
+def prediction_data(regressor: Any, X: Any) -> Array:
+    """Encoded features for a fitted estimator."""
+    columns: Columns = regressor.columns_
+    X = _checked(regressor, X, reset=False, text="category" in columns.kinds)
+    return columns.transform(X)
+
+
+def _checked(
+    regressor: Any, X: Any, y: Any = "no_validation", reset: bool = True, text: bool = False
+) -> Any:
+    """What scikit-learn checks, for DataFrames without making them arrays of numbers."""
+    if library_of(X) is not None:
+        checked = validate_data(regressor, X, y, reset=reset, skip_check_array=True)
+        if 0 in X.shape:
+            raise ValueError(f"X: found 0 sample(s) or feature(s), shape {X.shape}; need 1 of each")
+        if not reset:
+            return checked
+        return X, check_X_y(np.zeros((len(X), 1)), y, y_numeric=True, estimator=regressor)[1]
+    kind = np.asarray(X).dtype.kind
+    if kind in "mM":
+        raise ValueError(f"X: {DATES}")
+    how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    if text and kind in "OUT":
+        how = {"dtype": object, "ensure_all_finite": False}
+    if reset:
+        how["y_numeric"] = True
+    try:
+        return validate_data(regressor, X, y, reset=reset, **how)
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        raise ValueError(f"{error}; {AS_CATEGORIES}") from error
+
+
+def _checked_weight(weight: ArrayLike | None, rows: int) -> Array | None:
+    if weight is None:
+        return None
+    values = np.asarray(weight, dtype=np.float64)
+    if values.shape != (rows,):
+        raise ValueError(f"sample_weight: shape {values.shape} does not match {rows} samples")
+    if not np.isfinite(values).all() or (values < 0).any():
+        bad = int(np.flatnonzero(~(np.isfinite(values) & (values >= 0)))[0])
+        raise ValueError(
+            f"sample_weight: weights must be finite and not negative, got {values[bad]} at {bad}"
+        )
+    if not values.any():
+        raise ValueError("sample_weight: all weights are zero, which leaves nothing to learn from")
+    return values
+
+
+# Files
 
 
 def save(regressor: Any, path: str | os.PathLike[str]) -> None:
@@ -26,8 +106,7 @@ def save(regressor: Any, path: str | os.PathLike[str]) -> None:
         "range": [regressor.objective_.low, regressor.objective_.high],
         "epochs": regressor.n_epochs_,
         "history": [_finite(row) for row in regressor.history_],
-        "features": regressor.n_features_in_,
-        "feature_names": _names(regressor),
+        "columns": regressor.columns_.to_json(),
     }
     # Trained in float32, so that nothing is lost.
     tensors = {name: value.float() for name, value in regressor.network_.state_dict().items()}
@@ -37,12 +116,43 @@ def save(regressor: Any, path: str | os.PathLike[str]) -> None:
     storage.write(path, header, tensors)
 
 
-def parameters(header: dict[str, Any]) -> dict[str, Any]:
-    """The arguments for the estimator's class."""
-    return {name: _restored(value) for name, value in header["parameters"].items()}
+def training_summary(model: Any) -> dict[str, Any]:
+    """Epochs, and the errors of the weights that were kept, averaged over the members."""
+    members: dict[int, list[dict[str, Any]]] = {}
+    for row in model.history_:
+        members.setdefault(row["member"], []).append(row)
+    kept = [_kept(model, rows) for rows in members.values()]
+    names = [f"{part}_{error}" for part in ("train", "validation") for error in ("mae", "rmse")]
+    known = [name for name in names if kept and all(row.get(name) is not None for row in kept)]
+    means = {name: statistics.fmean(row[name] for row in kept) for name in known}
+    return {"epochs": max((row["epoch"] for row in model.history_), default=0)} | means
 
 
-def restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+def _kept(model: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The epoch that a member's weights come from: the last, or the best before it stopped."""
+    if not model.early_stopping:
+        return rows[-1]
+    score = f"validation_{model.monitor}"
+    # What is not finite is None in a file.
+    known = [row for row in rows if row[score] is not None and math.isfinite(row[score])]
+    return min(known, key=lambda row: float(row[score]), default=rows[-1])
+
+
+def load(path: str | os.PathLike[str], classes: Sequence[type]) -> Any:
+    """The fitted estimator in a file, of one of those classes."""
+    header, tensors = storage.read(path)
+    try:
+        kind = {c.__name__: c for c in classes}[header["class"]]
+        chosen = {name: _restored(value) for name, value in header["parameters"].items()}
+        regressor = kind(**chosen)
+        _restore(regressor, header, tensors)
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise storage.ModelFileError(f"{os.fspath(path)}: holds no model ({reason})") from error
+    return regressor
+
+
+def _restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     """Make a new estimator a fitted one."""
     regressor.center_ = tensors.pop("center").numpy()
     chosen = {name: getattr(regressor, name) for name in OF_OBJECTIVES if hasattr(regressor, name)}
@@ -50,11 +160,12 @@ def restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor]) 
     if "edges" in tensors:
         chosen["bins"] = regressor.bins_ = Bins(tensors.pop("edges"))
     regressor.objective_ = make_objective(regressor.objective, *header["range"], **chosen)
-    regressor.network_ = _network(regressor, header["features"], tensors)
+    regressor.columns_ = columns = Columns.from_json(header["columns"])
+    regressor.network_ = _network(regressor, len(columns.origins), tensors)
     regressor.history_, regressor.n_epochs_ = header["history"], header["epochs"]
-    regressor.n_features_in_ = header["features"]
-    if header["feature_names"] is not None:
-        regressor.feature_names_in_ = np.asarray(header["feature_names"], dtype=object)
+    regressor.n_features_in_ = len(columns.parts)
+    if columns.names is not None:
+        regressor.feature_names_in_ = np.asarray(columns.names, dtype=object)
 
 
 def _network(regressor: Any, features: int, tensors: dict[str, Tensor]) -> StackedMLP:
@@ -69,17 +180,12 @@ def _finite(row: dict[str, float | int]) -> dict[str, float | int | None]:
     return {name: value if math.isfinite(value) else None for name, value in row.items()}
 
 
-def _names(regressor: Any) -> list[str] | None:
-    names = getattr(regressor, "feature_names_in_", None)
-    return None if names is None else [str(name) for name in names]
-
-
 def _plain(name: str, value: Any) -> Any:
     """A parameter as JSON. Random generators and callbacks are of no use to a fitted model."""
     if isinstance(value, Bins):
         return {"edges": value.edges.tolist()}
-    if isinstance(value, (np.integer, np.floating)):
-        return value.item()
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
     if isinstance(value, (tuple, list)):
         return [_plain(name, part) for part in value]
     if value is None or isinstance(value, (bool, int, float, str)):

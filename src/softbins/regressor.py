@@ -16,10 +16,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from softbins import models, storage
+from softbins import models
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 from softbins.network import StackedMLP
@@ -52,6 +52,7 @@ class _StackedRegressor(RegressorMixin, BaseEstimator):
     device: str
     random_state: Any
     progress: bool | Progress
+    categorical_features: Any
 
     def _objective(self, y: Array) -> Objective:
         raise NotImplementedError
@@ -60,11 +61,7 @@ class _StackedRegressor(RegressorMixin, BaseEstimator):
         """Train on features X (n, d) and targets y (n,)."""
         # Validation writes to the estimator, which must not change if it fails.
         probe = clone(self)
-        features, target = _validated(probe, X, y)
-        weight = _checked_weight(sample_weight, len(target))
-        if weight is not None:  # a row without weight is no row
-            used = weight > 0
-            features, target, weight = features[used], target[used], weight[used]
+        columns, features, target, weight = models.training_data(probe, X, y, sample_weight)
         settings = self._settings()
         objective = self._objective(target)
         with _one_thread():
@@ -74,7 +71,7 @@ class _StackedRegressor(RegressorMixin, BaseEstimator):
                 delattr(self, name)
             if hasattr(probe, name):
                 setattr(self, name, getattr(probe, name))
-        for name, value in fitted.items():
+        for name, value in {**fitted, "columns_": columns}.items():
             setattr(self, name, value)
         return self
 
@@ -189,7 +186,7 @@ class _StackedRegressor(RegressorMixin, BaseEstimator):
     def _outputs(self, X: Any) -> Iterator[Tensor]:
         """The members' outputs (members, rows, outputs), a chunk of rows at a time."""
         check_is_fitted(self)
-        features = validate_data(self, X, reset=False, dtype=np.float64)
+        features = models.prediction_data(self, X)
         with _one_thread():
             for start in range(0, len(features), CHUNK):
                 centered = features[start : start + CHUNK] - self.center_
@@ -203,6 +200,11 @@ class _StackedRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         models.save(self, path)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")
 
@@ -214,7 +216,8 @@ class NeuralRegressor(_StackedRegressor):
     "hl-uniform", "hl-gaussian", "mdn", "l2-many"; `bins`, `sigma` (in bin widths), `epsilon`,
     `noise`, `clip` and `components` belong to those that have them. `target_range` is the
     target's range [a, b], that of the training targets by default. `members` networks make a
-    deep ensemble.
+    deep ensemble. `categorical_features` is "from_dtype" (text, booleans and categories of a
+    DataFrame), None, or a list of indices or names, or a mask.
     """
 
     def __init__(
@@ -241,6 +244,7 @@ class NeuralRegressor(_StackedRegressor):
         validation_fraction: float = 0.1,
         patience: int = 20,
         monitor: Monitor = "objective",
+        categorical_features: Any = "from_dtype",
         device: str = "auto",
         random_state: Any = None,
         progress: bool | Progress = False,
@@ -266,6 +270,7 @@ class NeuralRegressor(_StackedRegressor):
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.monitor = monitor
+        self.categorical_features = categorical_features
         self.device = device
         self.random_state = random_state
         self.progress = progress
@@ -278,7 +283,10 @@ class NeuralRegressor(_StackedRegressor):
 
 
 class HistogramRegressor(_StackedRegressor):
-    """HL-Gaussian on bins that cover the training targets with room for their Gaussians."""
+    """HL-Gaussian on bins that cover the training targets with room for their Gaussians.
+
+    The rest is as for `NeuralRegressor`.
+    """
 
     objective = "hl-gaussian"
 
@@ -300,6 +308,7 @@ class HistogramRegressor(_StackedRegressor):
         validation_fraction: float = 0.1,
         patience: int = 20,
         monitor: Monitor = "objective",
+        categorical_features: Any = "from_dtype",
         device: str = "auto",
         random_state: Any = None,
         progress: bool | Progress = False,
@@ -319,6 +328,7 @@ class HistogramRegressor(_StackedRegressor):
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.monitor = monitor
+        self.categorical_features = categorical_features
         self.device = device
         self.random_state = random_state
         self.progress = progress
@@ -329,27 +339,6 @@ class HistogramRegressor(_StackedRegressor):
             bins = Bins.covering(y, bins, sigma_ratio=self.sigma)
         _range(y, None, bins)
         return HistogramObjective(bins.low, bins.high, bins, Gaussian.of_bins(self.sigma))
-
-
-def _validated(probe: BaseEstimator, X: Any, y: Any) -> tuple[Array, Array]:
-    features, target = validate_data(probe, X, y, dtype=np.float64, y_numeric=True)
-    return features, np.asarray(target, dtype=np.float64)
-
-
-def _checked_weight(weight: ArrayLike | None, rows: int) -> Array | None:
-    if weight is None:
-        return None
-    values = np.asarray(weight, dtype=np.float64)
-    if values.shape != (rows,):
-        raise ValueError(f"sample_weight: shape {values.shape} does not match {rows} samples")
-    if not np.isfinite(values).all() or (values < 0).any():
-        bad = int(np.flatnonzero(~(np.isfinite(values) & (values >= 0)))[0])
-        raise ValueError(
-            f"sample_weight: weights must be finite and not negative, got {values[bad]} at {bad}"
-        )
-    if not values.any():
-        raise ValueError("sample_weight: all weights are zero, which leaves nothing to learn from")
-    return values
 
 
 def _range(y: Array, given: tuple[float, float] | None, bins: int | Bins) -> tuple[float, float]:
@@ -408,12 +397,6 @@ def _numpy(values: Tensor) -> Array:
 
 def load(path: str | os.PathLike[str]) -> NeuralRegressor | HistogramRegressor:
     """Read an estimator that its `save` wrote. Nothing in the file is executed."""
-    header, tensors = storage.read(path)
-    try:
-        kind = {c.__name__: c for c in (NeuralRegressor, HistogramRegressor)}[header["class"]]
-        regressor: NeuralRegressor | HistogramRegressor = kind(**models.parameters(header))
-        models.restore(regressor, header, tensors)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise storage.ModelFileError(f"{os.fspath(path)}: holds no model ({reason})") from error
+    regressor: NeuralRegressor | HistogramRegressor
+    regressor = models.load(path, (NeuralRegressor, HistogramRegressor))
     return regressor

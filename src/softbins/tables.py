@@ -1,4 +1,4 @@
-"""Tables for the command line: CSV and Parquet files, arrays of finite numbers, plain text."""
+"""Tables for the command line: CSV and Parquet files, their columns, and plain text."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 CSV, PARQUET = (".csv",), (".parquet", ".pq")
 SUFFIXES = CSV + PARQUET
+TRUTH = {"true": True, "false": False}
+DATED = 0.9  # share of a column's text that are dates, from which on it is not taken for names
+NUMERIC = 0.5  # share of numbers from which on text is numbers, and a word among them a mistake
 SHOWN = 40  # characters of a cell, and columns of a table, that an error shows at most
 
 Array = NDArray[np.float64]
@@ -36,17 +39,18 @@ class TableError(ValueError):
 # Files
 
 
-def read_table(path: str | Path) -> pandas.DataFrame:
+def read_table(path: str | Path, text: Sequence[str] = ()) -> pandas.DataFrame:
     """The table in a .csv, .parquet or .pq file, or in a gzipped one (.csv.gz and so on).
 
-    Cells of a CSV file keep their text unless a whole column is numeric, so that `features` can
-    show what stands in a cell that is not a number. Blank lines do not count as rows.
+    Cells of a CSV file keep their text unless a whole column is numeric, so that errors can show
+    what stands in a cell that is not a number; those of the columns in `text` always keep it.
+    Blank lines do not count as rows.
     """
     suffix, zipped = check_suffix(path)
     data = _content(Path(path), zipped)
     if not data.strip():
         raise TableError(f"{path}: the file is empty; need a header and at least one row")
-    frame = _parsed(path, data, suffix)
+    frame = _parsed(path, data, suffix, text)
     if not len(frame):
         raise TableError(f"{path}: no rows below the header; need at least one")
     frame.columns = frame.columns.astype(str)
@@ -120,9 +124,9 @@ def _content(path: Path, zipped: bool) -> bytes:
         raise TableError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def _parsed(path: str | Path, data: bytes, suffix: str) -> Any:
+def _parsed(path: str | Path, data: bytes, suffix: str, text: Sequence[str]) -> Any:
     try:
-        return _from_csv(data) if suffix in CSV else _from_parquet(data)
+        return _from_csv(data, text) if suffix in CSV else _from_parquet(data)
     except TableError as error:
         raise TableError(f"{path}: {error}") from error
     except UnicodeDecodeError as error:
@@ -139,20 +143,20 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _from_csv(data: bytes) -> Any:
+def _from_csv(data: bytes, text: Sequence[str]) -> Any:
     pandas = library("pandas")
     header = pandas.read_csv(
         io.BytesIO(data), header=None, nrows=1, dtype=str, keep_default_na=False
     )
     _check_header(list(header.iloc[0]))
+    how: dict[str, Any] = {"index_col": False, "keep_default_na": False, "low_memory": False}
+    how["dtype"] = {name: str for name in header.iloc[0] if name in text}
     with warnings.catch_warnings():
         # Rows longer than the header would lose their last cells with a mere warning, and
         # without index_col=False their first cells would silently become row names.
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         try:
-            return pandas.read_csv(
-                io.BytesIO(data), index_col=False, keep_default_na=False, low_memory=False
-            )
+            return pandas.read_csv(io.BytesIO(data), **how)
         except pandas.errors.ParserWarning:
             raise TableError("rows have more cells than the header has names") from None
 
@@ -186,19 +190,91 @@ def _check_header(names: list[str]) -> None:
 # Columns
 
 
-def features_and_target(frame: pandas.DataFrame, target: str) -> tuple[Array, Array, list[str]]:
+def features_and_target(frame: pandas.DataFrame, target: str) -> tuple[Any, Array, list[str]]:
     """X (n, d) from all columns but one, y (n,) from that one, and the names of X's columns."""
     _check_present(frame, [target])
     names = [name for name in frame.columns if name != target]
     if not names:
         raise TableError(f"no columns besides the target {target!r}; need at least one feature")
-    return features(frame, names), _numbers(frame, target), names
+    return features(frame, names), _numbers(frame[target], target), names
 
 
-def features(frame: pandas.DataFrame, names: Sequence[str]) -> Array:
-    """X (n, d) from the named columns in the order of their names; other columns do not matter."""
+def features(
+    frame: pandas.DataFrame, names: Sequence[str], kinds: Sequence[str] | None = None
+) -> pandas.DataFrame:
+    """The named columns in the order of their names; other columns do not matter.
+
+    A column is numbers, truth or categories as its dtype says, and text as all its cells say,
+    unless `kinds` says what a model takes it for.
+    """
     _check_present(frame, names)
-    return np.column_stack([_numbers(frame, name) for name in names])
+    columns = zip(names, kinds or [""] * len(names), strict=True)
+    return library("pandas").DataFrame(
+        {name: _feature(frame[name], name, kind) for name, kind in columns}
+    )
+
+
+def _feature(column: Any, name: str, kind: str) -> Any:
+    """A column as a model takes it, with gaps where cells are empty."""
+    infer = library("pandas").api.types.infer_dtype
+    if column.dtype == object:
+        # Such as booleans with an empty cell among them.
+        column = column.convert_dtypes()
+    held = infer(column, skipna=True)
+    if held.startswith(("date", "time", "period")):
+        raise _dates(name)
+    if held == "string":
+        column = column.mask(column.str.strip() == "")
+        column = _truth(column, kind == "boolean") if kind in ("", "boolean") else column
+    taken = held in ("categorical", "boolean") or column.dtype == "boolean"
+    if kind in ("category", "empty") or (kind == "" and taken):
+        return column
+    if kind == "" and held == "string" and _share_of_numbers(column) < NUMERIC:
+        return _words(column, name)
+    return _numbers(column, name, gaps=True)
+
+
+def _truth(column: Any, certain: bool) -> Any:
+    """Text of nothing but true and false as booleans; if it must be that, such cells as 1 and 0."""
+    words = column.str.strip().str.lower()
+    if certain:
+        return column.mask(words == "true", "1").mask(words == "false", "0")
+    if column.isna().all() or not (words.isin(list(TRUTH)) | column.isna()).all():
+        return column
+    return words.map(TRUTH).astype("boolean")
+
+
+def _share_of_numbers(column: Any) -> float:
+    """Of the cells that are no gaps; an empty column counts as numbers."""
+    known = _known(column).dropna()
+    return float(_parsed_numbers(known).notna().mean()) if len(known) else 1.0
+
+
+def _known(column: Any) -> Any:
+    """The column without the words that people write where no number is known."""
+    from softbins.columns import GAPS
+
+    return column.mask(column.astype(str).str.strip().str.lower().isin(GAPS))
+
+
+def _parsed_numbers(column: Any) -> Any:
+    # Through text, because pandas takes dates for numbers of nanoseconds.
+    return library("pandas").to_numeric(column.astype(str), errors="coerce")
+
+
+def _words(column: Any, name: str) -> Any:
+    """Text that names categories, which dates do not."""
+    words = column.dropna()
+    dates = library("pandas").to_datetime(words, errors="coerce", format="ISO8601", utc=True)
+    if dates.notna().mean() > DATED:
+        raise _dates(name)
+    return column
+
+
+def _dates(name: str) -> TableError:
+    from softbins.columns import DATES
+
+    return TableError(f"column {name!r}: {DATES}")
 
 
 def _check_present(frame: Any, names: Sequence[str]) -> None:
@@ -220,18 +296,18 @@ def _short_list(names: Sequence[str]) -> str:
     return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"
 
 
-def _numbers(frame: Any, name: str) -> Array:
-    """One column as float64; booleans count as 0 and 1."""
-    pandas, column = library("pandas"), frame[name]
+def _numbers(column: Any, name: str, gaps: bool = False) -> Array:
+    """One column as float64, with NaN for gaps if they are allowed; booleans are 0 and 1."""
     if column.dtype == object:
-        # Such as booleans with an empty cell among them.
         column = column.convert_dtypes()
-    if pandas.api.types.is_numeric_dtype(column):
+    if library("pandas").api.types.is_numeric_dtype(column):
         values = column.to_numpy(dtype="float64", na_value=np.nan)
     else:
-        # Through text, because pandas takes dates for numbers of nanoseconds.
-        values = pandas.to_numeric(column.astype(str), errors="coerce").to_numpy(dtype="float64")
-    wrong = np.flatnonzero(~np.isfinite(values))
+        values = _parsed_numbers(column).to_numpy(dtype="float64")
+    fine = np.isfinite(values)
+    if gaps and not fine.all():
+        fine |= np.isnan(values) & _known(column).isna().to_numpy()
+    wrong = np.flatnonzero(~fine)
     if len(wrong):
         raise TableError(_complaint(column, name, values, wrong))
     # A copy, because what pandas gives may be read-only, which torch does not take.
@@ -261,6 +337,15 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(row).rstrip() for row in padded)
 
 
+def score_table(scores: Sequence[dict[str, Any]]) -> str:
+    """Methods with their errors and standard errors."""
+    rows = [
+        [row["method"], *(f"{row[e]:.4g} ± {row[f'{e}_stderr']:.2g}" for e in ("mae", "rmse"))]
+        for row in scores
+    ]
+    return aligned([["method", "MAE", "RMSE"], *rows])
+
+
 def shown(value: Any) -> str:
     """A value for people: few digits, no brackets."""
     if isinstance(value, dict):
@@ -272,12 +357,13 @@ def shown(value: Any) -> str:
 
 def json_text(value: Any) -> str:
     """A value for programs: JSON with null for NaN and infinity, which JSON does not have."""
-    return json.dumps(_finite(value), indent=2, allow_nan=False)
+    return json.dumps(finite(value), indent=2, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Plain data with None in place of numbers that are not finite."""
     if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
+        return {name: finite(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

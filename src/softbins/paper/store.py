@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from softbins.paper.plan import Run
+from softbins.tables import finite
 
 Record = dict[str, Any]
 FORMAT = 1
@@ -55,7 +55,7 @@ class Store:
         """Keep a finished run. Numbers that are not finite become null."""
         from softbins.storage import write_whole  # not before: torch takes its time
 
-        whole = {"format": FORMAT, "run": run.to_json()} | _plain(record)
+        whole = {"format": FORMAT, "run": run.to_json()} | finite(record)
         text = json.dumps(whole, indent=1, allow_nan=False) + "\n"
         self._made(self.path(run).parent)
         write_whole(self.path(run), text.encode())
@@ -106,11 +106,3 @@ def _parsed(text: str, path: Path, run: Run) -> Record:
     if not matches:
         raise ValueError(f"{path}: a record of another run or format; remove it and run again")
     return record
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
