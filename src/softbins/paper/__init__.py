@@ -1,4 +1,4 @@
 """The paper's experiments, reproduced: data, runs, tables, figures and one page.
 
-`softbins paper run` does it all; docs/guide.md shows how.
+`softbins paper run` does it all; README.md shows how.
 """
