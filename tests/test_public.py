@@ -21,6 +21,7 @@ ORDER = [
     "losses",
     "objectives",
     "scores",
+    "calibration",
     "network",
     "training",
     "progress",

@@ -48,7 +48,7 @@ def crps(distribution: Histogram, y: Any, sample_weight: Any = None) -> float:
     >>> round(crps(wide, [1.0]), 4)
     0.1667
     """
-    target = _targets_of(distribution, y)
+    target = checked_targets(distribution, y)
     return _mean(_numpy(distribution.crps(target)), sample_weight)
 
 
@@ -58,7 +58,7 @@ def nll(distribution: Histogram, y: Any, sample_weight: Any = None) -> float:
     One target that lies outside the bins, or in a bin of probability 0, makes it infinite: no
     density was predicted there. `crps` stays finite.
     """
-    target = _targets_of(distribution, y)
+    target = checked_targets(distribution, y)
     return _mean(-_numpy(distribution.log_prob(target)), sample_weight)
 
 
@@ -104,7 +104,7 @@ def reliability(
 
 def _cdf_ends(distribution: Histogram, y: Any, integer: bool) -> tuple[Array, Array]:
     """The cdf on both sides of each target: half a step away, or twice the same."""
-    target = _targets_of(distribution, y)
+    target = checked_targets(distribution, y)
     if not integer:
         value = _numpy(distribution.cdf(target))
         return value, value
@@ -161,7 +161,7 @@ def interval_score(
     """
     target, (lows, highs) = _targets("y", y), _interval(low, high)
     _check_rows("low, high", lows, len(target))
-    alpha = 1 - _level("coverage", coverage)
+    alpha = 1 - checked_level("coverage", coverage)
     excess = np.maximum(lows - target, 0) + np.maximum(target - highs, 0)
     return _mean(highs - lows + 2 / alpha * excess, sample_weight)
 
@@ -214,7 +214,7 @@ def neg_pinball(levels: Levels) -> DistributionScorer:
 def neg_interval_score(coverage: float) -> DistributionScorer:
     """A scorer by the interval score of central intervals with probability `coverage`."""
     return DistributionScorer(
-        "neg_interval_score", _interval_score_of, (_level("coverage", coverage),)
+        "neg_interval_score", _interval_score_of, (checked_level("coverage", coverage),)
     )
 
 
@@ -263,12 +263,18 @@ def _predicts_numbers(estimator: Any) -> bool:
 # Checks
 
 
-def _targets_of(distribution: Histogram, y: Any) -> Tensor:
+def check_histogram(distribution: Any) -> None:
+    """Raise unless it is one."""
     if not isinstance(distribution, Histogram):
         raise ValueError(
             "distribution: need a Histogram, such as predict_distribution gives, "
             f"got {type(distribution).__name__}"
         )
+
+
+def checked_targets(distribution: Histogram, y: Any) -> Tensor:
+    """One finite target for each histogram."""
+    check_histogram(distribution)
     target = _targets("y", y)
     if distribution.batch_shape != target.shape:
         raise ValueError(
@@ -330,7 +336,8 @@ def _levels(name: str, levels: Levels) -> Array:
     return result
 
 
-def _level(name: str, level: float) -> float:
+def checked_level(name: str, level: float) -> float:
+    """A probability strictly between 0 and 1."""
     if np.ndim(level):
         raise ValueError(f"{name}: need one number, got {level!r}")
     return float(_levels(name, level)[0])
