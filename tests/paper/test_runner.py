@@ -297,6 +297,13 @@ def test_a_damaged_record_is_named(text, message, store, scale):
     assert str(store.path(run)) in str(caught.value)
 
 
+def test_a_store_stays_where_it_is_for_workers_in_other_folders(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = Store("here")
+    monkeypatch.chdir("/")
+    assert store.folder == tmp_path / "here"
+
+
 def test_figures_that_are_not_finite_become_null(store, scale):
     run = base("bike", "linear", scale)[0]
     store.write(run, {"scores": {"test_mae": float("nan"), "test_rmse": [float("inf"), 1.0]}})

@@ -96,7 +96,7 @@ def run_all(
     on_finished: Finished = lambda stack: None,
 ) -> int:
     """Train everything that is not in the store yet; returns how many stacks that was."""
-    count = 0
+    count, data = 0, data and data.absolute()
     with _backend(cluster):
         for wave in unfinished(runs, store):
             busy = []

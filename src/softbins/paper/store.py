@@ -25,7 +25,8 @@ class Store:
     """The records under a folder, in a folder for each dataset."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
+        # The workers of a cluster may have been started in another folder.
+        self.folder = Path(folder).absolute()
 
     def path(self, run: Run) -> Path:
         """Where the record of a run is or will be."""
