@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check lint format paper bench bench-training bench-paper docs clean
+.PHONY: help demo test test-slow check lint format paper bench bench-training bench-paper bench-accuracy docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make bench       time the loss against its peers (own environment)"
 	@echo "make bench-training   time stacked training against its peers: about ten minutes"
 	@echo "make bench-paper what the paper costs: about fifteen minutes"
+	@echo "make bench-accuracy DATA=folder   judge the defaults on tables, beside peers: many hours"
 	@echo "make docs        regenerate the tables and figures of README.md and docs/ from results/"
 	@echo "make clean       remove environments and build products"
 
@@ -27,6 +28,11 @@ help:
 .venv-bench/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
+	@touch $@
+
+.venv-accuracy/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-accuracy
+	.venv-accuracy/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[accuracy]"
 	@touch $@
 
 demo: .venv/ready
@@ -65,9 +71,13 @@ bench-training: .venv-bench/ready
 bench-paper: .venv/ready
 	$(BIN)/python benchmarks/paper.py
 
+bench-accuracy: .venv-accuracy/ready
+	.venv-accuracy/bin/python benchmarks/accuracy/run.py --data $(DATA)
+	.venv-accuracy/bin/python benchmarks/accuracy/table.py
+
 docs: .venv/ready
 	$(BIN)/python docs/tables.py
 	$(BIN)/python docs/reproduction.py
 
 clean:
-	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
+	rm -rf .venv .venv-bench .venv-accuracy build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

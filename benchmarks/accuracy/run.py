@@ -1,0 +1,95 @@
+"""Fit every peer and softbins on every table and split, each in a process of its own.
+
+    python run.py --data FOLDER [--method NAME]... [--table NAME]... [--splits 3]
+
+What is finished is kept in --store and not repeated, so that a run can be broken off. Times are
+those of the processor on one core, so that other work on the machine does not count. A fit is ended
+after --minutes of them and recorded as capped. `table.py` makes the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import data
+import numpy as np
+import ours
+import peers
+
+METHODS = {**peers.PEERS, **ours.METHODS}
+
+
+def main() -> None:
+    """Run what is not in the store yet."""
+    chosen = _arguments()
+    chosen.store.mkdir(parents=True, exist_ok=True)
+    for seed in range(chosen.splits):
+        for method in chosen.method or METHODS:
+            for table in chosen.table or data.NAMES:
+                path = chosen.store / f"{_file_name(method)}-{table}-{seed}.npz"
+                if not path.exists():
+                    _one(path, method, table, seed, chosen)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="the folder with the tables")
+    parser.add_argument("--store", type=Path, default=Path("build/accuracy"))
+    parser.add_argument("--method", action="append", choices=METHODS)
+    parser.add_argument("--table", action="append", choices=data.NAMES)
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=15.0)
+    return parser.parse_args()
+
+
+def _file_name(method: str) -> str:
+    return method.lower().replace(" ", "_")
+
+
+def _one(path: Path, method: str, table: str, seed: int, chosen: argparse.Namespace) -> None:
+    about = {"method": method, "table": table, "split": seed}
+    process = multiprocessing.get_context("fork").Process(target=_fit, args=(path, about, chosen))
+    process.start()
+    process.join()
+    if process.exitcode == -signal.SIGXCPU:
+        _write(path, about | {"capped": chosen.minutes}, {})
+    elif process.exitcode:
+        print(f"{method} on {table}, split {seed}: failed", flush=True)
+        return
+    seconds = json.loads(str(np.load(path)["about"])).get("seconds")
+    print(f"{method} on {table}, split {seed}: {seconds or 'capped'}", flush=True)
+
+
+def _fit(path: Path, about: dict[str, Any], chosen: argparse.Namespace) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    split = data.split(*data.load(chosen.data, about["table"]), about["split"])
+    limit = math.ceil(time.process_time() + 60 * chosen.minutes)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 60))
+    start = time.process_time()
+    forecast = METHODS[about["method"]](split, about["split"])
+    about["seconds"] = round(time.process_time() - start, 1)
+    arrays = {name: np.float32(v) for name, v in forecast._asdict().items() if v is not None}
+    _write(path, about, arrays | {"y": split.y_test})
+
+
+def _write(path: Path, about: dict[str, Any], arrays: dict[str, Any]) -> None:
+    partial = path.with_suffix(".part")
+    with partial.open("wb") as file:
+        np.savez(file, about=json.dumps(about), **arrays)
+    partial.rename(path)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()
