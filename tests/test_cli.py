@@ -6,6 +6,7 @@ import runpy
 import signal
 import subprocess
 import sys
+import warnings
 from importlib.metadata import version
 from types import SimpleNamespace
 
@@ -15,13 +16,17 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from softbins import cli, objectives
+from softbins import HistogramRegressor, NeuralRegressor, cli, load, objectives, options
 from softbins.models import _kept
-from softbins.regressor import HistogramRegressor, NeuralRegressor, load
+from softbins.recipe import held_out
+from softbins.regressor import StackedRegressor
 
 COMMANDS = sorted(cli.main.commands)
+WHERE = ["fit", "data.csv", "--target", "y", "-o", "new.model"]
 QUICK = ["--epochs", "3", "--hidden", "8", "--bins", "20"]
-FIT = ["fit", "data.csv", "--target", "y", "-o", "new.model", *QUICK]
+FIT = [*WHERE, *QUICK, "--members", "2", "--no-trees"]
+PAPER = [*WHERE, *QUICK, "--plain"]
+PAGE = ["--page", "p.html"]
 # Softbins as its own process, as the console script starts it.
 PROCESS = [sys.executable, "-c", "from softbins.cli import main; main()"]
 
@@ -34,10 +39,15 @@ def table(rows=60):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Two fitted models: one that predicts distributions, and one that predicts numbers."""
+    """Fitted models: for tables, as in the paper, and one that predicts numbers only."""
     folder, frame = tmp_path_factory.mktemp("models"), table()
-    for name, objective in [("some.model", "hl-gaussian"), ("l2.model", "l2")]:
-        model = NeuralRegressor(objective, (8,), bins=20, max_epochs=3, random_state=0)
+    how = {"hidden": (8,), "bins": 20, "max_epochs": 3, "random_state": 0}
+    models = {
+        "some.model": HistogramRegressor(members=2, **how),
+        "paper.model": NeuralRegressor(**how),
+        "l2.model": NeuralRegressor("l2", **how),
+    }
+    for name, model in models.items():
         model.fit(frame[["width", "height"]], frame["y"]).save(folder / name)
     return folder
 
@@ -96,7 +106,7 @@ def test_the_program_lists_its_commands_and_its_version():
 
 def test_the_methods_are_those_of_the_library():
     # l2-many is the control experiment of a footnote, nothing to choose for one's own data.
-    assert set(cli.OBJECTIVES) == set(objectives.METHODS) - {"l2-many"}
+    assert set(options.OBJECTIVES) == set(objectives.METHODS) - {"l2-many"}
 
 
 # Bad input
@@ -114,6 +124,15 @@ BAD = [
     ([*FIT, "--bins", "ten"], "Invalid value for '--bins': 'ten' is not a valid integer range."),
     ([*FIT, "--sigma", "0"], "Invalid value for '--sigma': need more than 0, and finite, got 0"),
     ([*FIT, "--sigma", "nan"], "Invalid value for '--sigma': need more than 0, and finite"),
+    ([*FIT, "--preset", "slow"], "Invalid value for '--preset': 'slow' is not one of 'default'"),
+    (
+        [*WHERE, "--objective", "l2", "--preset", "fast"],
+        "--preset: only hl-gaussian has it, but --objective is l2; leave one of them out",
+    ),
+    ([*WHERE, "--objective", "mdn", "--no-trees"], "--no-trees: only hl-gaussian has it, but"),
+    ([*WHERE, "--objective", "l1", "--plain"], "--plain: only hl-gaussian has it, but"),
+    ([*PAPER, "--no-trees"], "--no-trees: has no meaning with --plain; leave one of them out"),
+    ([*PAPER, "--preset", "fast"], "--preset: has no meaning with --plain; leave one of them out"),
     ([*FIT, "--max-seconds", "inf"], "Invalid value for '--max-seconds': need more than 0"),
     ([*FIT, "--seed", "-1"], "Invalid value for '--seed': -1 is not in the range"),
     ([*FIT, "-o", "missing/m"], "Invalid value for '-o': no folder 'missing'; make it first"),
@@ -152,6 +171,15 @@ BAD = [
         "Invalid value for '--interval': need more than 0 and less than 1, got 1",
     ),
     (
+        ["predict", "some.model", "new.csv", "-o", "-", "--raw"],
+        "--raw: is about intervals; give --interval as well",
+    ),
+    (
+        # Two members have left out eight rows each.
+        ["predict", "some.model", "new.csv", "-o", "-", "--interval", "0.99"],
+        "coverage: 0.99 needs at least 99 held-out rows, got 16; hold out more, or ask for at most",
+    ),
+    (
         ["predict", "some.model", "new.csv", "-o", "-", "--quantiles", "0.1,high"],
         "Invalid value for '--quantiles': 'high' is not a valid float.",
     ),
@@ -164,6 +192,7 @@ BAD = [
         "Invalid value for '--quantiles': need every item once, got '0.1,0.10'",
     ),
     (["predict", "l2.model", "new.csv", "-o", "-", "--interval", "0.9"], "objective: "),
+    (["predict", "l2.model", "new.csv", "-o", "-", "--interval", "0.9", "--raw"], "objective: "),
     (["predict", "l2.model", "new.csv", "-o", "-", "--output", "median"], "objective: "),
     (["compare", "no.csv", "--target", "y"], "no.csv: no such file"),
     (["compare", "infinite.csv", "--target", "y"], "infinite.csv: column 'height', row 2: 'inf'"),
@@ -185,6 +214,41 @@ BAD = [
         ["compare", "data.csv", "--target", "y", "--plot", "no/p.svg"],
         "Invalid value for '--plot': no",
     ),
+    (
+        ["compare", "data.csv", "--target", "y", "--page", "p.txt"],
+        "Invalid value for '--page': p.txt: a page is written to a file that ends in .html or .htm",
+    ),
+    (["compare", "no.csv", "--target", "y", "--page", "p.html"], "no.csv: no such file"),
+    (["evaluate", "some.model", "data.csv"], "Missing option '--target'."),
+    (["evaluate", "no.model", "data.csv", "--target", "y"], "no.model: cannot read"),
+    (["evaluate", "text.model", "data.csv", "--target", "y"], "text.model: not a softbins model"),
+    (["evaluate", "some.model", "no.csv", "--target", "y"], "no.csv: no such file"),
+    (["evaluate", "some.model", "new.csv", "--target", "y"], "new.csv: no column 'y'; the table"),
+    (["evaluate", "some.model", "gaps.csv", "--target", "y"], "gaps.csv: column 'y', row 2: the"),
+    (
+        ["evaluate", "some.model", "misspelt.csv", "--target", "widht"],
+        "misspelt.csv: no column 'width'; the table has 'height'",
+    ),
+    (
+        ["evaluate", "some.model", "data.csv", "--target", "width"],
+        "data.csv: the model predicts from 'width'; name the column it predicts",
+    ),
+    (
+        ["evaluate", "some.model", "words.csv", "--target", "y"],
+        "words.csv: column 'height', row 2: 'tall'",
+    ),
+    (
+        ["evaluate", "some.model", "data.csv", "--target", "y", "--coverage", "90"],
+        "Invalid value for '--coverage': need more than 0 and less than 1, got 90",
+    ),
+    (
+        ["evaluate", "some.model", "data.csv", "--target", "y", "--page", "no/p.html"],
+        "Invalid value for '--page': no folder 'no'; make it first",
+    ),
+    (
+        ["evaluate", "some.model", "data.csv", "--target", "y", "--page", "some.model"],
+        "Invalid value for '--page': some.model: a page is written to",
+    ),
     (["info", "no.model"], "no.model: cannot read"),
     (["info", "text.model"], "text.model: not a softbins model file"),
 ]
@@ -195,7 +259,7 @@ def test_bad_input_is_one_line_on_stderr_and_changes_no_file(folder, monkeypatch
     def untimely(*_, **__):
         raise AssertionError("the input should have been checked before training")
 
-    monkeypatch.setattr(HistogramRegressor, "fit", untimely)
+    monkeypatch.setattr(StackedRegressor, "fit", untimely)
     monkeypatch.setattr("softbins.comparison.cross_validate", untimely)
     before = {path: path.read_bytes() for path in folder.iterdir()}
     result = run(*arguments)
@@ -237,6 +301,9 @@ def test_a_bug_is_not_taken_for_bad_input(monkeypatch, bug):
     [
         ("pandas", "cli", FIT),
         ("matplotlib", "plots", ["compare", "data.csv", "--target", "y", "--plot", "p.svg"]),
+        ("jinja2", "plots", ["compare", "data.csv", "--target", "y", "--page", "p.html"]),
+        ("matplotlib", "plots", ["evaluate", "some.model", "data.csv", "--target", "y", *PAGE]),
+        ("jinja2", "plots", ["evaluate", "some.model", "data.csv", "--target", "y", *PAGE]),
     ],
 )
 def test_a_missing_library_is_named_with_its_extra(monkeypatch, missing, extra, arguments):
@@ -258,34 +325,106 @@ def test_without_click_the_program_says_what_to_install(monkeypatch, capsys):
 # fit and info
 
 
-def test_fit_saves_a_model_and_shows_a_short_table(folder):
-    lines = succeeds(*FIT).stdout.splitlines()
-    shown = {line[:11].strip(): line[11:].strip() for line in lines}
+# Which errors are known depends on whether rows were held out.
+@pytest.mark.parametrize(("arguments", "part"), [(FIT, "validation"), (PAPER, "train")])
+def test_fit_saves_a_model_and_shows_a_short_table(arguments, part):
+    result = succeeds(*arguments)
+    shown = dict(map(str.strip, line.split("  ", 1)) for line in result.stdout.splitlines())
     assert list(shown) == [
-        *("model", "objective", "rows", "features", "kinds", "epochs", "train mae", "train rmse"),
+        *("model", "objective", "rows", "features", "kinds", "epochs", f"{part} mae"),
+        f"{part} rmse",
     ]
     assert shown["kinds"] == "number 2"
     assert (shown["rows"], shown["features"], shown["epochs"]) == ("60", "2", "3")
     assert list(load("new.model").feature_names_in_) == ["width", "height"]
+    assert result.stderr == ""
 
 
-def test_every_option_of_fit_reaches_the_model():
-    options = {
-        "--objective": "hl-uniform",
-        "--hidden": "8,4",
-        "--bins": "30",
-        "--sigma": "2",
-        "--members": "2",
-        "--epochs": "2",
-        "--max-seconds": "60",
-        "--seed": "7",
-    }
-    succeeds(*FIT, *(word for pair in options.items() for word in pair))
-    found = load("new.model").get_params()
-    names = ["objective", "hidden", "bins", "sigma", "members", "max_epochs", "max_seconds"]
-    values = [found[name] for name in [*names, "random_state", "progress"]]
-    values[1] = tuple(values[1])
-    assert values == ["hl-uniform", (8, 4), 30, 2.0, 2, 2, 60.0, 7, False]
+# Options, and the estimator that they ask for.
+ASKED = {
+    "nothing": ([], HistogramRegressor()),
+    "fast": (["--preset", "fast"], HistogramRegressor(preset="fast")),
+    "all": (
+        [
+            *("--hidden", "8,4", "--bins", "30", "--sigma", "3", "--members", "2", "--epochs", "2"),
+            *("--max-seconds", "60", "--no-early-stopping", "--no-trees"),
+        ],
+        HistogramRegressor(
+            (8, 4),
+            bins=30,
+            sigma=3.0,
+            members=2,
+            max_epochs=2,
+            max_seconds=60.0,
+            early_stopping=False,
+            trees=False,
+        ),
+    ),
+    "plain": (["--plain"], HistogramRegressor.as_in_paper()),
+    "plain and more": (
+        ["--plain", "--bins", "30", "--early-stopping"],
+        HistogramRegressor.as_in_paper(bins=30, early_stopping=True),
+    ),
+    "l2": (["--objective", "l2"], NeuralRegressor("l2")),
+    "l1": (
+        ["--objective", "l1", "--early-stopping", "--hidden", "8", "--members", "2"],
+        NeuralRegressor("l1", (8,), early_stopping=True, members=2),
+    ),
+    "hl-uniform": (
+        ["--objective", "hl-uniform", "--bins", "30", "--epochs", "5", "--max-seconds", "2"],
+        NeuralRegressor("hl-uniform", bins=30, max_epochs=5, max_seconds=2.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ASKED)
+def test_options_become_parameters_and_all_others_keep_their_defaults(case, monkeypatch):
+    asked, expected = ASKED[case]
+    fitted = []
+
+    def fit(model, x, y):
+        fitted.append(model)
+        raise ValueError("seen")
+
+    monkeypatch.setattr(StackedRegressor, "fit", fit)
+    assert run(*WHERE, *asked, "--seed", "7").stderr == "softbins: seen\n"
+    (model,) = fitted
+    assert type(model) is type(expected)
+    assert callable(model.progress)
+    expected.set_params(random_state=7, progress=model.progress)
+    assert model.get_params() == expected.get_params()
+
+
+def test_options_survive_the_file():
+    succeeds(*FIT, "--sigma", "1.5", "--max-seconds", "60", "--preset", "fast", "--seed", "7")
+    found = load("new.model")
+    names = ["hidden", "bins", "sigma", "members", "max_epochs", "max_seconds", "preset", "trees"]
+    values = [found.get_params()[name] for name in [*names, "random_state", "progress"]]
+    assert values == [(8,), 20, 1.5, 2, 3, 60.0, "fast", False, 7, False]
+    succeeds(*WHERE, *QUICK, "--objective", "hl-uniform")
+    assert type(load("new.model")) is NeuralRegressor
+
+
+def test_trees_take_part_unless_they_are_left_out():
+    frame = table(200).assign(y=lambda d: np.sign(d["width"]) + (d["height"] > 0.5))
+    frame.to_csv("steps.csv", index=False)
+    shares = []
+    for more in ([], ["--no-trees"]):
+        arguments = [*QUICK, "--members", "2", *more]
+        succeeds("fit", "steps.csv", *WHERE[2:], *arguments)
+        shares.append(json.loads(succeeds("info", "new.model", "--json").stdout)["share_of_trees"])
+    # Three epochs teach a network little, and steps are what trees are made of.
+    assert shares[0] > 0.5
+    assert shares[1] == 0
+
+
+def test_a_warning_is_one_line_on_stderr():
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = succeeds(*PAPER, "--bins", "10", "--sigma", "0.2", "--json")
+    assert result.stderr.startswith("softbins: warning: bins: predictions may be off by ")
+    assert result.stderr.count("\n") == 1
+    assert json.loads(result.stdout)["rows"] == 60
 
 
 def test_the_same_seed_gives_the_same_file(folder):
@@ -297,15 +436,29 @@ def test_the_same_seed_gives_the_same_file(folder):
 
 
 def test_the_errors_shown_are_those_of_the_saved_model():
-    """Also after early stopping, which goes back to an epoch before the last."""
-    frame, errors = table(), {}
-    for stopping in ([], ["--early-stopping"]):
-        shown = json.loads(succeeds(*FIT, "--json", "--epochs", "60", *stopping).stdout)
-        error = np.abs(load("new.model").predict(frame[["width", "height"]]) - frame["y"]).mean()
-        held = 6 * shown["validation_mae"] if stopping else 0
-        errors[len(stopping)] = (54 if stopping else 60) * shown["train_mae"] + held, 60 * error
-    for found, expected in errors.values():
-        assert found == pytest.approx(expected, rel=1e-4)
+    frame = table()
+    shown = json.loads(succeeds(*PAPER, "--json", "--epochs", "60").stdout)
+    error = np.abs(load("new.model").predict(frame[["width", "height"]]) - frame["y"]).mean()
+    assert shown["train_mae"] == pytest.approx(error, rel=1e-4)
+
+
+def test_the_errors_shown_after_early_stopping_are_those_of_the_best_epoch():
+    """It goes back to an epoch before the last, which the errors on all rows show."""
+    stopping = ["--objective", "hl-gaussian", "--plain", "--early-stopping", "--epochs", "60"]
+    frame, first = table(), np.random.RandomState(0).randint(2**31 - 1)
+    shown = json.loads(succeeds(*WHERE, *QUICK, *stopping, "--members", "2", "--json").stdout)
+    model, errors = load("new.model"), []
+    outputs = next(model._outputs(frame[["width", "height"]]))
+    for member, rows in enumerate(held_out(60, 2, first)):
+        predicted = model.objective_.decode(outputs[member, rows]).numpy()
+        errors.append(np.abs(predicted - frame["y"].to_numpy()[rows]).mean())
+    assert shown["validation_mae"] == pytest.approx(np.mean(errors), rel=1e-4)
+    # Other objectives hold out a tenth, and know the errors on the other rows as well.
+    other = [*WHERE, *QUICK, "--objective", "l2", "--early-stopping", "--epochs", "60", "--json"]
+    shown = json.loads(succeeds(*other).stdout)
+    error = np.abs(load("new.model").predict(frame[["width", "height"]]) - frame["y"]).mean()
+    found = 54 * shown["train_mae"] + 6 * shown["validation_mae"]
+    assert found == pytest.approx(60 * error, rel=1e-4)
 
 
 def test_a_member_that_has_stopped_keeps_its_best_epoch():
@@ -319,22 +472,35 @@ def test_a_member_that_has_stopped_keeps_its_best_epoch():
 def test_a_constant_target_needs_no_epochs():
     table().assign(y=4.0).to_csv("constant.csv", index=False)
     shown = json.loads(succeeds("fit", "constant.csv", *FIT[2:], "--json").stdout)
-    assert (shown["epochs"], "train_mae" in shown) == (0, False)
+    assert (shown["epochs"], "validation_mae" in shown) == (0, False)
     printed = succeeds("predict", "new.model", "new.csv", "-o", "-").stdout.split()[1:]
     assert np.allclose(np.array(printed, float), 4.0, atol=0.1)
 
 
 def test_info_describes_a_model():
-    shown = json.loads(succeeds("info", "some.model", "--json").stdout)
+    shown, model = json.loads(succeeds("info", "some.model", "--json").stdout), load("some.model")
+    assert shown["bins"] == {"count": 20, "low": model.bins_.low, "high": model.bins_.high}
+    assert shown["bias_of_bins"] == model.bins_.bias._asdict()
+    assert (shown["objective"], shown["members"], shown["hidden"]) == ("hl-gaussian", 2, [8])
+    assert (shown["features"], shown["names"]) == (2, ["width", "height"])
+    assert shown["share_of_trees"] == model.finish_.share
+    assert shown["temperature"] == model.finish_.temperature.t
+    assert (shown["epochs"], shown["calibration_rows"]) == (3, 16)
+    assert shown["validation_rmse"] >= shown["validation_mae"] > 0
+    text = succeeds("info", "some.model").stdout
+    assert "names             width, height\n" in text
+    assert "bins              count 20, low " in text
+    assert "bias of bins      discretisation " in text
+
+
+def test_info_leaves_out_what_a_model_has_not():
+    shown = json.loads(succeeds("info", "paper.model", "--json").stdout)
     y = table()["y"]
     assert shown["bins"] == {"count": 20, "low": y.min(), "high": y.max()}
-    assert (shown["objective"], shown["members"], shown["hidden"]) == ("hl-gaussian", 1, [8])
-    assert (shown["features"], shown["names"]) == (2, ["width", "height"])
-    assert shown["epochs"] == 3
-    assert shown["train_rmse"] >= shown["train_mae"] > 0
-    text = succeeds("info", "some.model").stdout
-    assert "names       width, height\n" in text
-    assert "bins        count 20, low " in text
+    assert (shown["members"], shown["hidden"], shown["temperature"]) == (1, [8], None)
+    text = succeeds("info", "paper.model").stdout
+    assert "temperature" not in text
+    assert "bias of bins" not in text
     assert "bins" not in succeeds("info", "l2.model").stdout
 
 
@@ -354,6 +520,23 @@ def test_predict_writes_what_the_model_predicts():
         *model.predict_quantiles(x, [0.1, 0.5]).T,
     ]
     assert np.array_equal(found.to_numpy().T, expected)
+
+
+def test_raw_intervals_are_those_of_the_distribution():
+    asked = ["predict", "some.model", "data.csv", "-o", "p.csv", "--interval", "0.8"]
+    x, model, found = table().drop(columns="y"), load("some.model"), []
+    for raw in ([], ["--raw"]):
+        succeeds(*asked, *raw)
+        found.append(pd.read_csv("p.csv")[["low_0.8", "high_0.8"]].to_numpy())
+    assert np.array_equal(found[0], model.predict_interval(x, 0.8))
+    assert np.array_equal(found[1], model.predict_interval(x, 0.8, calibrated=False))
+    assert np.allclose(found[1], model.predict_quantiles(x, [0.1, 0.9]))
+    assert (found[0] != found[1]).all()
+    # Other estimators calibrate nothing, so that theirs are raw in any case.
+    asked[1] = "paper.model"
+    succeeds(*asked, "--raw")
+    raw = pd.read_csv("p.csv")[["low_0.8", "high_0.8"]].to_numpy()
+    assert np.array_equal(raw, load("paper.model").predict_interval(x, 0.8))
 
 
 @pytest.mark.parametrize("name", ["p.csv.gz", "p.parquet"])
@@ -405,13 +588,13 @@ def test_tables_with_words_truth_and_gaps(suffix):
     assert fitted["kinds"] == {"number": 1, "category": 2, "boolean": 2, "empty": 1}
     shown = json.loads(succeeds("info", "new.model", "--json").stdout)
     assert dict(zip(shown["names"], shown["kinds"], strict=True)) == KINDS
-    assert "kinds       number, category, boolean, " in succeeds("info", "new.model").stdout
+    assert "kinds             number, category, boolean, " in succeeds("info", "new.model").stdout
     printed = succeeds("predict", "new.model", data, "-o", "-").stdout
     assert np.isfinite(np.array(printed.split()[1:], float)).all()
     # One row alone, where a label is nothing but a number, gets what it got among others.
     write_table(houses()[:1], data)
     alone = succeeds("predict", "new.model", data, "-o", "-").stdout
-    assert alone == "".join(printed.splitlines(keepends=True)[:2])
+    assert float(alone.split()[1]) == pytest.approx(float(printed.split()[1]), rel=1e-12)
 
 
 def test_compare_takes_words_truth_and_gaps():
@@ -439,7 +622,75 @@ def test_predict_names_the_cell_that_is_wrong():
     assert new.stdout == none.stdout
 
 
+# evaluate
+
+
+def test_evaluate_prints_the_scores_of_the_model(folder):
+    from softbins.evaluation import evaluate
+
+    asked = ["evaluate", "some.model", "data.csv", "--target", "y", "--coverage", "0.8"]
+    result = succeeds(*asked, "--json")
+    model, frame = load("some.model"), table()
+    expected = evaluate(model, frame.drop(columns="y"), frame["y"], 0.8)
+    shown = json.loads(result.stdout)
+    assert shown["model"] == "some.model"
+    assert {name: shown[name] for name in expected.summary()} == expected.summary()
+    assert (shown["rows"], shown["interval"], shown["epochs"]) == (60, 0.8, 3)
+    assert shown["coverage"] == np.mean(
+        (model.predict_interval(frame[["width", "height"]], 0.8) - frame[["y"]].to_numpy()).prod(1)
+        <= 0
+    )
+    lines = dict(line.split("  ", 1) for line in succeeds(*asked).stdout.splitlines())
+    assert float(lines["median mae"]) == pytest.approx(shown["median_mae"], rel=1e-3)
+    assert not (folder / "p.html").exists()
+
+
+def test_evaluate_writes_a_page_beside_the_scores(folder):
+    asked = ["evaluate", "some.model", "data.csv", "--target", "y"]
+    result = succeeds(*asked, *PAGE)
+    assert result.stdout == succeeds(*asked).stdout
+    text = (folder / "p.html").read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert "<h1>some.model on data.csv</h1>" in text
+    assert text.count("<figure>") == 5
+
+
+def test_evaluate_tells_that_a_model_predicts_numbers_only(folder):
+    asked = ["evaluate", "l2.model", "data.csv", "--target", "y", *PAGE]
+    result = succeeds(*asked)
+    names = [line.partition("  ")[0] for line in result.stdout.splitlines()]
+    assert names[:5] == ["model", "objective", "rows", "mae", "rmse"]
+    assert result.stderr.startswith("The model (l2) predicts numbers, no distributions: only MAE")
+    assert result.stderr.count("\n") == 1
+    assert (folder / "p.html").read_text().count("<figure>") == 1
+    shown = json.loads(succeeds(*asked, "--json").stdout)
+    assert shown["crps"] is shown["interval"] is None
+
+
+def test_evaluate_takes_words_gaps_and_models_without_names():
+    houses().to_csv("houses.csv", index=False)
+    succeeds("fit", "houses.csv", *PAPER[2:])
+    shown = json.loads(succeeds("evaluate", "new.model", "houses.csv", *FIT[2:4], "--json").stdout)
+    assert shown["mae"] == pytest.approx(shown["train_mae"], rel=1e-4)
+    x, y = table()[["width", "height"]].to_numpy(), table()["y"]
+    NeuralRegressor("l2", (8,), max_epochs=1).fit(x, y).save("nameless.model")
+    asked = ["evaluate", "nameless.model", "data.csv", "--target", "y", "--json"]
+    error = np.abs(load("nameless.model").predict(x) - y).mean()
+    assert json.loads(succeeds(*asked).stdout)["mae"] == pytest.approx(error)
+
+
 # compare
+
+
+def test_compare_writes_a_page(folder):
+    asked = ["compare", "data.csv", "--target", "y", "--methods", "linear,l2", "--epochs", "1"]
+    result = succeeds(*asked, "--folds", "2", *PAGE, "--json")
+    text = (folder / "p.html").read_text()
+    for row in json.loads(result.stdout)["results"]:
+        assert f'data-value="{row["mae"]}"' in text
+        assert f'data-value="{row["rmse_stderr"]}"' in text
+    assert "<h1>Methods on data.csv</h1>" in text
+    assert text.count("<figure>") == 1
 
 
 def test_compare_ranks_every_method(folder):
@@ -448,7 +699,7 @@ def test_compare_ranks_every_method(folder):
     found = json.loads(result.stdout)
     assert (found["rows"], found["features"], found["folds"], found["epochs"]) == (60, 2, 3, 2)
     scores = found["results"]
-    assert {score["method"] for score in scores} == set(cli.METHODS)
+    assert {score["method"] for score in scores} == set(options.METHODS)
     assert [score["mae"] for score in scores] == sorted(score["mae"] for score in scores)
     # The target is a linear function, and two epochs teach a network little.
     assert scores[0]["method"] == "linear"
@@ -458,7 +709,7 @@ def test_compare_ranks_every_method(folder):
         assert score["mae_stderr"] == pytest.approx(np.std(folds, ddof=1) / np.sqrt(3))
     picture = (folder / "p.svg").read_text()
     assert picture.startswith("<?xml")
-    assert picture.count("<!-- hl-gaussian -->") == 1
+    assert picture.count(">hl-gaussian</text>") == 1
     assert result.stderr == ""
 
 
@@ -496,14 +747,15 @@ def test_the_time_left_follows_the_pace_and_the_limit(share, seconds, limit, lef
 
 
 def test_a_bar_is_drawn_only_for_a_terminal(monkeypatch, capsys):
-    with cli._progress(10) as update:
-        update(1, "epoch 1/10")
+    with cli._progress() as update:
+        update(0.1, "epoch 1/10", 1.0)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with cli._progress(10) as update:
-        update(10, "epoch 10/10")
+    with cli._progress() as update:
+        # Half of it in nine seconds, whatever went before; the bar itself is younger.
+        update(0.5, "epoch 5/10", 9.0)
     shown = capsys.readouterr()
-    assert "epoch 10/10 0:00 left" in shown.err
+    assert "epoch 5/10 0:09 left" in shown.err
     assert shown.out == ""
 
 
@@ -542,7 +794,7 @@ def test_a_terminal_sees_the_time_left_and_ctrl_c_leaves_nothing_behind(folder):
         assert process.stdout.read() == b""
     os.close(ours)
     assert b"epoch " in shown
-    assert b"/1000000  train mae " in shown
+    assert b"/1000000  validation mae " in shown
     assert set(folder.iterdir()) == before
 
 

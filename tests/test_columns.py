@@ -20,6 +20,13 @@ from softbins import HistogramRegressor, NeuralRegressor, load
 from softbins.columns import KNOWN, OWN, Columns, Origin
 
 QUICK = {"hidden": (16,), "max_epochs": 5, "random_state": 0}
+TABULAR = QUICK | {"members": 2, "trees": False}
+ESTIMATORS = {
+    "networks": HistogramRegressor(**TABULAR),
+    "trees": HistogramRegressor(**TABULAR | {"trees": True}),
+    "paper": HistogramRegressor.as_in_paper(**QUICK),
+    "neural": NeuralRegressor(**QUICK),
+}
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame}
 DAY = datetime.date(2020, 1, 31)
 
@@ -203,7 +210,7 @@ REFUSED = {
 def test_columns_that_are_refused(case):
     column, message = REFUSED[case]
     frame = one(column)
-    model = HistogramRegressor(**QUICK)
+    model = HistogramRegressor(**TABULAR)
     for learn in (Columns.fit, lambda x: model.fit(x, np.arange(len(x)))):
         with pytest.raises(ValueError, match="^X: column 'x'") as caught:
             learn(frame)
@@ -230,7 +237,7 @@ CHOICES = {
 def test_categorical_features(tmp_path, frame, case):
     choice, kinds = CHOICES[case]
     x = FRAMES[frame](MIXED)
-    model = HistogramRegressor(categorical_features=choice, **QUICK).fit(x, [1.0, 2.0])
+    model = HistogramRegressor(categorical_features=choice, **TABULAR).fit(x, [1.0, 2.0])
     assert model.columns_.kinds == kinds
     model.save(tmp_path / "model")
     other = load(tmp_path / "model")
@@ -268,8 +275,8 @@ def test_names_need_a_frame():
 def test_arrays_with_text_need_categorical_features(kind):
     x = np.array([["a", 1.5], ["b", 2.5], ["a", 3.5]], dtype=kind)
     with pytest.raises(ValueError, match="could not convert string to float: .*'a'.*categorical_f"):
-        HistogramRegressor(**QUICK).fit(x, [1.0, 2.0, 3.0])
-    model = HistogramRegressor(categorical_features=[0], **QUICK).fit(x, [1.0, 2.0, 3.0])
+        HistogramRegressor(**TABULAR).fit(x, [1.0, 2.0, 3.0])
+    model = HistogramRegressor(categorical_features=[0], **TABULAR).fit(x, [1.0, 2.0, 3.0])
     assert model.columns_.kinds == ["category", "number"]
     assert np.isfinite(model.predict(np.array([["z", 1.5], ["a", None]], dtype=object))).all()
 
@@ -299,11 +306,12 @@ def houses(rows=300, seed=0):
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-@pytest.mark.parametrize("kind", [HistogramRegressor, NeuralRegressor])
-def test_models_learn_from_all_columns_and_survive_the_file(tmp_path, kind, frame):
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_models_learn_from_all_columns_and_survive_the_file(tmp_path, name, frame):
     (data, y), (other, truth) = houses(), houses(seed=1)
     x, new = FRAMES[frame](data), FRAMES[frame](other)
-    model = kind(hidden=(32, 32), max_epochs=60, learning_rate=5e-3, random_state=0).fit(x, y)
+    options = {"hidden": (32, 32), "max_epochs": 60, "learning_rate": 5e-3}
+    model = clone(ESTIMATORS[name]).set_params(**options).fit(x, y)
     assert model.score(new, truth) > 0.7
     assert model.n_features_in_ == 5
     assert model.columns_.kinds == ["number", "category", "boolean", "number", "empty"]
@@ -316,7 +324,7 @@ def test_models_learn_from_all_columns_and_survive_the_file(tmp_path, kind, fram
 
 def test_the_names_of_other_tables_survive_the_file(tmp_path):
     table = pyarrow.table({"a": [1.0, 2.0], "b": [3, 4]})
-    model = HistogramRegressor(**QUICK).fit(table, [1.0, 2.0])
+    model = HistogramRegressor(**TABULAR).fit(table, [1.0, 2.0])
     model.save(tmp_path / "model")
     assert load(tmp_path / "model").feature_names_in_.tolist() == ["a", "b"]
     np.testing.assert_array_equal(load(tmp_path / "model").predict(table), model.predict(table))
@@ -326,7 +334,7 @@ def test_nothing_is_learnt_from_rows_without_weight():
     data, y = houses(40)
     x, weight = pd.DataFrame(data), np.r_[np.ones(20), np.zeros(20)]
     x.loc[20:, "town"], x.loc[20:, "size"] = "elsewhere", 1e6
-    model = HistogramRegressor(**QUICK)
+    model = HistogramRegressor(**TABULAR)
     weighted = clone(model).fit(x, y, sample_weight=weight)
     assert weighted.columns_ == clone(model).fit(x[:20], y[:20]).columns_
     assert "elsewhere" not in [origin.label for origin in weighted.columns_.origins]
@@ -335,11 +343,11 @@ def test_nothing_is_learnt_from_rows_without_weight():
 def test_searches_and_pipelines_take_frames():
     data, y = houses(90)
     x = pd.DataFrame(data).astype({"town": "category"})
-    pipeline = make_pipeline(FunctionTransformer(), HistogramRegressor(**QUICK))
+    pipeline = make_pipeline(FunctionTransformer(), HistogramRegressor(**TABULAR))
     choices = {"histogramregressor__categorical_features": ["from_dtype", ["town", "rooms"]]}
     search = GridSearchCV(pipeline, choices, cv=3, error_score="raise").fit(x, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert np.isfinite(cross_val_score(HistogramRegressor(**QUICK), x, y, cv=3)).all()
+    assert np.isfinite(cross_val_score(HistogramRegressor(**TABULAR), x, y, cv=3)).all()
 
 
 def test_the_tag_says_that_gaps_are_taken():
@@ -350,7 +358,7 @@ def test_the_tag_says_that_gaps_are_taken():
 @pytest.mark.parametrize("frame", FRAMES)
 def test_names_are_checked_for_all_frames(frame):
     data, y = houses(30)
-    model = HistogramRegressor(**QUICK).fit(FRAMES[frame](data), y)
+    model = HistogramRegressor(**TABULAR).fit(FRAMES[frame](data), y)
     renamed = {name.upper(): values for name, values in data.items()}
     with pytest.raises(ValueError, match="feature names"):
         model.predict(FRAMES[frame](renamed))
@@ -383,6 +391,7 @@ ODD = {
     "a constant column": lambda: odd(b=3.0),
     "a constant boolean": lambda: odd(b=True),
     "10 rows": lambda: odd(10, b=list("abcdefghij")),
+    "two rows": lambda: odd(2, b="a"),
     "one row": lambda: odd(1, b="a"),
     "2000 columns": lambda: (pd.DataFrame(np.eye(30, 2000)), np.arange(30.0)),
     "2000 categories": lambda: (pd.DataFrame(np.full((20, 2000), "a")), np.arange(20.0)),
@@ -393,12 +402,32 @@ ODD = {
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-@pytest.mark.parametrize("kind", [HistogramRegressor, NeuralRegressor])
+@pytest.mark.parametrize("name", ["networks", "paper", "neural"])
 @pytest.mark.parametrize("case", ODD)
-def test_odd_data_give_finite_predictions(kind, case):
+def test_odd_data_give_finite_predictions(name, case):
     x, y = ODD[case]()
-    model = kind(**QUICK | {"max_epochs": 2}).fit(x, y)
+    model = clone(ESTIMATORS[name]).set_params(max_epochs=2)
+    if name == "networks":
+        model.set_params(members="auto")
+    if (name, len(x)) == ("networks", 1):
+        with pytest.raises(ValueError, match="early_stopping: n_samples=1 leaves no row to train"):
+            model.fit(x, y)
+        return
+    model.fit(x, y)
     assert np.isfinite(model.predict(x)).all()
     surprise = pd.DataFrame([[None] * x.shape[1]], columns=x.columns)
     assert np.isfinite(model.predict(surprise)).all()
-    assert np.isfinite(model.predict_interval(surprise)).all()
+    coverage, finish = 0.9, getattr(model, "finish_", None)
+    if finish is not None and len(finish.intervals["central"].depths) < 9:
+        with pytest.raises(ValueError, match="^coverage: 0.9 needs at least 9 held-out rows"):
+            model.predict_interval(surprise)
+        coverage = 0.5  # as the complaint advises
+    assert np.isfinite(model.predict_interval(surprise, coverage)).all()
+
+
+@pytest.mark.parametrize("rows", [2, 3, 7, 9])
+def test_tables_may_have_fewer_rows_than_there_would_be_members(rows):
+    x = np.arange(float(rows)).reshape(-1, 1)
+    model = HistogramRegressor(**TABULAR | {"members": "auto"}).fit(x, x[:, 0] ** 2)
+    assert 2 <= model.network_.members <= rows
+    assert np.isfinite(model.predict([[1.0], [99.0]])).all()

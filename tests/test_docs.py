@@ -5,6 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -22,21 +23,32 @@ def test_every_python_block_runs(page):
     """The blocks of a page share their names, as they do for somebody who pastes them in turn."""
     torch.manual_seed(0)
     names = {}
-    for code in blocks(page, "python"):
+    checks = LEARNT if page.name == "README.md" else []
+    for number, code in enumerate(blocks(page, "python")):
         exec(compile(code, f"{page.name}: {code.splitlines()[0]}", "exec"), names)
+        for check in checks[number : number + 1]:
+            check(code, **names)
     assert names
 
 
-def test_the_ten_lines_of_the_readme_learn_something():
-    names = {}
-    torch.manual_seed(0)
-    first = blocks(ROOT / "README.md", "python")[0]
-    assert sum(bool(line) for line in first.splitlines()) == 10
-    exec(first, names)
-    y, predicted = names["y"], names["predicted"]
+def table_is_learnt(code, *, y, mean, low, high, quantiles, predicted, **_):
+    assert sum(bool(line) for line in code.splitlines()) <= 10
+    new = y[400:]
+    assert np.abs(mean - new).mean() < 0.8 * np.abs(new - y[:400].mean()).mean()
+    assert ((low <= new) & (new <= high)).mean() > 0.8
+    assert (np.diff(quantiles) > 0).all()
+    assert np.allclose(predicted.mean, mean)
+
+
+def network_learns(code, *, y, predicted, **_):
+    assert sum(bool(line) for line in code.splitlines()) == 10
     low, high = predicted.interval(0.9)
     assert (predicted.mean - y).abs().mean() < 0.25 * y.std()
     assert ((low <= y) & (y <= high)).float().mean() > 0.85
+
+
+# What the examples of the README promise, in their order.
+LEARNT = [table_is_learnt, network_learns]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

@@ -10,8 +10,9 @@ if _typing.TYPE_CHECKING:
     from softbins.bins import Bins
     from softbins.histogram import Histogram
     from softbins.losses import GradientBound, HistogramLoss, gradient_bound
-    from softbins.regressor import HistogramRegressor, NeuralRegressor, load
+    from softbins.regressor import NeuralRegressor
     from softbins.storage import ModelFileError
+    from softbins.tabular import HistogramRegressor, load
     from softbins.targets import (
         FromCDF,
         Gaussian,
@@ -51,8 +52,9 @@ _ROOMS = {
     "bins": ["Bins"],
     "histogram": ["Histogram"],
     "losses": ["GradientBound", "HistogramLoss", "gradient_bound"],
-    "regressor": ["HistogramRegressor", "NeuralRegressor", "load"],
+    "regressor": ["NeuralRegressor"],
     "storage": ["ModelFileError"],
+    "tabular": ["HistogramRegressor", "load"],
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

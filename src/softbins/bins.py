@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,13 @@ from torch import Tensor
 from softbins.checks import require
 
 Values = Tensor | NDArray[Any] | Sequence[float]
+
+
+class Bias(NamedTuple):
+    """How far bins alone may move the mean of a target, at worst, in the target's unit."""
+
+    discretisation: float
+    truncation: float
 
 
 class Bins:
@@ -36,6 +43,7 @@ class Bins:
         self.low, self.high = self.edges[0].item(), self.edges[-1].item()
         self.step = _common_width(self.edges)
         self._inner = self.edges[1:-1].contiguous()
+        self.bias: Bias | None = None
 
     @classmethod
     def uniform(cls, low: float, high: float, count: int) -> Bins:
@@ -101,6 +109,12 @@ class Bins:
         for name in ("edges", "widths", "centers", "_inner"):
             setattr(moved, name, getattr(self, name).to(device))
         return moved
+
+    def with_bias(self, bias: Bias) -> Bins:
+        """The same bins, with what they cost those targets that they were made for."""
+        reported = copy.copy(self)
+        reported.bias = bias
+        return reported
 
     def __len__(self) -> int:
         return self.count

@@ -28,8 +28,8 @@ from softbins.histogram import Histogram
 
 Kind = Literal["shortest", "central"]
 
-WIDEST = 3.0  # |log t| at most: temperatures from 1/20 to 20
-STARTS = 9  # temperatures that are tried before the search between the best one's neighbours
+WIDEST = 6.0  # |log t| at most: temperatures from 1/400 to 400
+STARTS = 13  # temperatures that are tried before the search between the best one's neighbours
 CLOSE = 1e-3  # in log t, where the search ends
 GOLDEN = (math.sqrt(5) - 1) / 2
 

@@ -1,4 +1,4 @@
-"""The command line: fit, predict, compare and info, for tables in files, and the paper.
+"""The command line: fit, predict, evaluate, compare and info, for tables in files, and the paper.
 
 Results go to stdout, everything else to stderr. What is wrong with the input is said in one line
 with exit code 2, if possible before training starts. Libraries load where they are used, because
@@ -7,10 +7,8 @@ with exit code 2, if possible before training starts. Libraries load where they 
 
 from __future__ import annotations
 
-import io
-import math
-import statistics
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,29 +28,30 @@ except ImportError as error:
 
 from softbins.options import (
     CHOSEN,
-    COUNT,
     DATA,
     JSON,
     METHODS,
     MODEL,
-    OBJECTIVES,
+    PAGE,
     PICTURE,
-    POSITIVE,
     SHARE,
-    SIZES,
     TABLE,
     TARGET,
+    check_drawn,
+    check_training,
     epochs,
+    estimator,
     examples,
     levels,
     new_file,
     option,
     picture_format,
     seed,
+    training,
 )
 
 Row = dict[str, Any]
-Update = Callable[[float, str], None]
+Update = Callable[[float, str, float | None], None]
 
 
 class _Interrupted(click.ClickException):
@@ -91,7 +90,9 @@ class _Program(click.Group):
         """Run the program and exit: with 0, 2 for bad input, or 130 for Ctrl-C."""
         settings = {"prog_name": "softbins", **extra, "standalone_mode": False}
         try:
-            code = super().main(*args, **settings)
+            with warnings.catch_warnings():
+                warnings.showwarning = _warn
+                code = super().main(*args, **settings)
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             sys.exit(2)
@@ -111,6 +112,11 @@ def _line(error: Exception) -> str:
     return " ".join(part.strip() for part in text.splitlines())
 
 
+def _warn(message: Warning | str, *_where: Any, **_more: Any) -> None:
+    """A warning as its users need it: without the line of code that gave it."""
+    click.echo(f"softbins: warning: {message}", err=True)
+
+
 # Commands
 
 
@@ -120,6 +126,7 @@ def _line(error: Exception) -> str:
     epilog=examples(
         "fit houses.csv --target price -o houses.model",
         "predict houses.model new.csv -o predicted.csv --interval 0.9",
+        "evaluate houses.model sold.csv --target price --page houses.html",
         "compare houses.csv --target price --plot errors.svg",
     ),
 )
@@ -135,25 +142,22 @@ def main() -> None:
 @main.command(
     epilog=examples(
         "fit houses.csv --target price -o houses.model",
-        "fit houses.parquet --target price -o houses.model --members 5 --max-seconds 60",
+        "fit houses.parquet --target price -o houses.model --preset fast --max-seconds 60",
         "fit houses.csv --target price -o l2.model --objective l2 --hidden 128,128 --json",
     )
 )
 @DATA
 @TARGET
 @click.option("-o", "output", metavar="MODEL", required=True, callback=new_file(), help="The file.")
-@option("--objective", type=click.Choice(OBJECTIVES), default="hl-gaussian")
-@option("--hidden", default="64,64,64,64", callback=SIZES, help="Sizes of the hidden layers.")
-@option("--bins", type=click.IntRange(min=2), default=100, help="Bins of the histogram.")
-@option("--sigma", default=1.0, callback=POSITIVE, help="Blur of the targets, in bins.")
-@option("--members", type=COUNT, default=1, help="Networks to average.")
-@epochs("max_epochs")
-@option("--max-seconds", type=float, callback=POSITIVE, help="Time to train, at most.")
-@option("--early-stopping", is_flag=True, help="Hold out a tenth, keep the best epoch on it.")
-@seed("random_state")
+@training
 @JSON
 def fit(data: Path, target: str, output: Path, as_json: bool, **options: Any) -> None:
-    """Train a model on DATA and save it."""
+    """Train a model on DATA and save it.
+
+    hl-gaussian is a HistogramRegressor: networks and boosted trees, calibrated on rows that were
+    held out. --plain, and all other objectives, are the paper's network and nothing else.
+    """
+    check_training(options)
     tables.check_different(output, data)
     x, y, names = _training_table(data, target)
     model = _trained(x, y, options)
@@ -177,6 +181,7 @@ def fit(data: Path, target: str, output: Path, as_json: bool, **options: Any) ->
     "-o", "path", metavar="OUT", required=True, callback=TABLE, help="Table; - is stdout."
 )
 @option("--interval", type=float, callback=SHARE, help="Add an interval that covers this share.")
+@click.option("--raw", is_flag=True, help="Intervals of the distribution itself, not calibrated.")
 @option("--quantiles", callback=levels, help="Add quantiles, such as 0.1,0.5,0.9.")
 @option("--output", type=click.Choice(["mean", "median", "mode"]), default="mean")
 def predict(model: Path, data: Path, path: str | Path, **options: Any) -> None:
@@ -184,6 +189,8 @@ def predict(model: Path, data: Path, path: str | Path, **options: Any) -> None:
 
     The columns are found by name, in any order; columns that the model does not know are ignored.
     """
+    if options["raw"] and options["interval"] is None:
+        raise click.UsageError("--raw: is about intervals; give --interval as well")
     tables.check_different(path, model, data)
     result = _predicted(softbins.load(model), data, **options)
     if path == "-":
@@ -195,36 +202,80 @@ def predict(model: Path, data: Path, path: str | Path, **options: Any) -> None:
 
 @main.command(
     epilog=examples(
+        "evaluate houses.model sold.csv --target price",
+        "evaluate houses.model sold.csv --target price --page houses.html --coverage 0.8",
+        "evaluate houses.model sold.csv --target price --json",
+    )
+)
+@MODEL
+@DATA
+@TARGET
+@option("--coverage", type=float, default=0.9, callback=SHARE, help="Share in the intervals.")
+@PAGE
+@JSON
+def evaluate(
+    model: Path, data: Path, target: str, coverage: float, page: Path | None, as_json: bool
+) -> None:
+    """Judge a saved MODEL by rows of DATA that it was not trained on.
+
+    A page shows figures of the predictions, of how honest they are, and of the training as well.
+    """
+    check_drawn([page], model, data)
+    fitted = softbins.load(model)
+    found = _evaluated(fitted, data, target, coverage)
+    if page is not None:
+        tables.write_text(found.page(model.name, data.name), page)
+    _show({"model": str(model)} | found.summary(), fitted, as_json)
+    for remark in found.remarks():
+        click.echo(remark, err=True)
+
+
+@main.command(
+    epilog=examples(
         "compare houses.csv --target price",
         "compare houses.csv --target price --methods linear,l2,hl-gaussian --folds 10",
-        "compare houses.csv --target price --epochs 300 --plot errors.svg --json",
+        "compare houses.csv --target price --epochs 300 --plot errors.svg --page errors.html",
     )
 )
 @DATA
 @TARGET
 @option("--folds", type=click.IntRange(min=2), default=5)
 @option("--methods", default=",".join(METHODS), callback=CHOSEN, help="What to compare.")
-@epochs("epochs")
+@epochs("epochs", default=100)
 @seed("seed")
 @option("--plot", metavar="FILE", callback=PICTURE, help="Draw the MAE: .svg, .png or .pdf.")
+@PAGE
 @JSON
 def compare(
-    data: Path, target: str, methods: tuple[str, ...], plot: Path | None, as_json: bool, **how: Any
+    data: Path,
+    target: str,
+    methods: tuple[str, ...],
+    plot: Path | None,
+    page: Path | None,
+    as_json: bool,
+    **how: Any,
 ) -> None:
     """Cross-validate the paper's methods on DATA, best first.
 
-    What fills gaps and which categories there are is learnt from all rows, but not the target.
+    All of them are the paper's network and nothing else, as with fit --plain. What fills gaps and
+    which categories there are is learnt from all rows, but not the target.
     """
-    if plot is not None:
-        tables.check_different(plot, data)
-        library("matplotlib", "plots")
+    check_drawn([plot, page], data)
     x, y, _ = _training_table(data, target)
     if how["folds"] > len(y):
         raise click.UsageError(f"--folds: {how['folds']} folds need as many rows, got {len(y)}")
-    scores = _scores(x, y, methods, how)
+    # Not at the top: it loads torch, for which a mistake in a table need not wait.
+    from softbins.evaluation import compared, comparison_page, draw_comparison
+
+    networks = max(len(set(methods) - {"linear"}), 1)
+    with _progress() as update:
+        scores = compared(x, y, methods, lambda n, text: update(n / networks, text, None), **how)
+    about = {"rows": len(y), "features": x.shape[1], **how}
     if plot is not None:
-        _draw(scores, plot)
-    summary = {"rows": len(y), "features": x.shape[1], **how, "results": scores}
+        draw_comparison(scores, plot, picture_format(plot.name))
+    if page is not None:
+        tables.write_text(comparison_page(scores, data.name, about), page)
+    summary = about | {"results": scores}
     click.echo(tables.json_text(summary) if as_json else tables.score_table(scores))
 
 
@@ -233,19 +284,10 @@ def compare(
 @JSON
 def info(model: Path, as_json: bool) -> None:
     """Show what a saved MODEL is and how it was trained."""
+    from softbins.evaluation import description
+
     fitted = softbins.load(model)
-    bins = getattr(fitted, "bins_", None)
-    summary = {
-        "model": str(model),
-        "objective": fitted.objective,
-        "bins": bins and {"count": bins.count, "low": bins.low, "high": bins.high},
-        "features": fitted.n_features_in_,
-        "names": fitted.columns_.names or [],
-        "kinds": fitted.columns_.kinds,
-        "hidden": list(fitted.hidden),
-        "members": fitted.members,
-    }
-    _show(summary, fitted, as_json)
+    _show({"model": str(model)} | description(fitted), fitted, as_json)
 
 
 # Tables in, models, tables out
@@ -267,100 +309,64 @@ def _training_table(path: Path, target: str) -> tuple[Any, Array, list[str]]:
 
 
 def _trained(x: Any, y: Array, options: dict[str, Any]) -> Any:
-    from softbins.regressor import HistogramRegressor, NeuralRegressor
+    with _progress(options["max_seconds"]) as update:
 
-    kind: Any = NeuralRegressor
-    if options["objective"] == "hl-gaussian":
-        # Its bins leave the targets room; the paper's do not.
-        kind, options = HistogramRegressor, {k: v for k, v in options.items() if k != "objective"}
-    with _progress(options["max_epochs"], options["max_seconds"]) as update:
-
-        def show(epoch: int, epochs: int, _seconds: float, summary: dict[str, float]) -> None:
+        def show(epoch: int, epochs: int, seconds: float, summary: dict[str, float]) -> None:
             errors = [f"{k.replace('_', ' ')} {v:.4g}" for k, v in summary.items() if "mae" in k]
-            update(epoch, "  ".join([f"epoch {epoch}/{epochs}", *errors]))
+            update(epoch / epochs, "  ".join([f"epoch {epoch}/{epochs}", *errors]), seconds)
 
-        model = kind(**options, progress=show).fit(x, y)
+        model = estimator(options, progress=show).fit(x, y)
     # The bar is over, and a function could not be saved.
     return model.set_params(progress=False)
 
 
-def _inputs(model: Any, path: Path) -> Any:
-    """The columns that the model knows, by name, or by position if it has learnt no names."""
-    names, kinds = model.columns_.names, model.columns_.kinds
+def _table_for(model: Any, path: Path) -> Any:
     # A label such as 1.50 is read as it was for training, among others that are no numbers.
-    text = [name for name, kind in zip(names or [], kinds, strict=False) if kind == "category"]
-    frame = tables.read_table(path, text)
-    with _about(path):
-        if names is not None:
-            return tables.features(frame, names, kinds)
-        if len(frame.columns) != len(kinds):
-            need = f"the model needs {len(kinds)} columns, without names"
-            raise TableError(f"{need}; the table has {len(frame.columns)}")
-        # An array, because scikit-learn warns of names that training did not have.
-        return tables.features(frame, list(frame.columns), kinds).to_numpy()
+    columns = zip(model.columns_.names or [], model.columns_.kinds, strict=False)
+    return tables.read_table(path, [name for name, kind in columns if kind == "category"])
 
 
-def _predicted(
-    model: Any, data: Path, interval: float | None, quantiles: tuple[float, ...], output: str
-) -> Any:
-    x = _inputs(model, data)
-    columns = {"prediction": model.predict(x, output=output)}
-    if interval is not None:
-        ends = model.predict_interval(x, coverage=interval)
-        columns |= {f"low_{interval:g}": ends[:, 0], f"high_{interval:g}": ends[:, 1]}
-    if quantiles:
-        values = model.predict_quantiles(x, list(quantiles))
-        columns |= {f"quantile_{q:g}": values[:, i] for i, q in enumerate(quantiles)}
-    return library("pandas").DataFrame(columns)
+def _predicted(model: Any, data: Path, **how: Any) -> Any:
+    from softbins.evaluation import predictions
+
+    frame = _table_for(model, data)
+    with _about(data):
+        x = tables.inputs(frame, model.columns_.names, model.columns_.kinds)
+    return library("pandas").DataFrame(predictions(model, x, **how))
 
 
-def _scores(x: Any, y: Array, methods: tuple[str, ...], how: dict[str, Any]) -> list[Row]:
-    """Every method's errors, best first, and last those that diverged."""
-    from softbins.columns import Columns
-    from softbins.comparison import cross_validate
+def _evaluated(model: Any, data: Path, target: str, coverage: float) -> Any:
+    from softbins.evaluation import evaluate
 
-    x, scores = Columns.fit(x).transform(x), list[Row]()
-    # Linear regression comes last: it takes no time, and would make the time left look short.
-    order = sorted(methods, key=lambda method: method == "linear")
-    with _progress(max(len(set(order) - {"linear"}), 1)) as update:
-        for method in order:
-
-            def show(epoch: int, epochs: int, *_: Any, name: str = method) -> None:
-                update(len(scores) + epoch / epochs, f"{name} ({len(scores) + 1}/{len(order)})")
-
-            scores.append(_summary(method, cross_validate(x, y, method, progress=show, **how)))
-    return sorted(scores, key=lambda row: (math.isnan(row["mae"]), row["mae"]))
-
-
-def _summary(method: str, folds: list[dict[str, float]]) -> Row:
-    """Mean and standard error over the folds."""
-    result: Row = {"method": method}
-    for name in ("mae", "rmse"):
-        values = [fold[name] for fold in folds]
-        # The errors of a method that diverged have no spread.
-        spread = statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
-        result[name] = statistics.fmean(values)
-        result[f"{name}_stderr"] = spread / math.sqrt(len(values))
-    return result | {"folds": folds}
+    frame, columns = _table_for(model, data), model.columns_
+    with _about(data):
+        if target in (columns.names or []):
+            raise TableError(f"the model predicts from {target!r}; name the column it predicts")
+        y = tables.target_of(frame, target)
+        x = tables.inputs(frame.drop(columns=target), columns.names, columns.kinds)
+    return evaluate(model, x, y, coverage)
 
 
 # What is shown
 
 
 @contextmanager
-def _progress(total: float, limit: float | None = None) -> Iterator[Update]:
-    """A bar on stderr with the time left, if somebody watches; `limit` is the time at most."""
+def _progress(limit: float | None = None) -> Iterator[Update]:
+    """A bar on stderr with the time left, if somebody watches; `limit` is the time at most.
+
+    It hears the share that is done, what to show, and how long it took, if not all the time.
+    """
     if not sys.stderr.isatty():
-        yield lambda done, text: None
+        yield lambda share, text, seconds: None
         return
     rich, console = library("rich.progress"), library("rich.console").Console(stderr=True)
     columns = rich.BarColumn(), "{task.description}", "{task.fields[left]}"
     with rich.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("training", total=total, left="")
+        task = bar.add_task("training", total=1.0, left="")
 
-        def update(done: float, text: str) -> None:
-            left = _time_left(done / total, bar.tasks[0].elapsed or 0.0, limit)
-            bar.update(task, completed=done, description=text, left=left)
+        def update(share: float, text: str, seconds: float | None) -> None:
+            left = _time_left(share, seconds or bar.tasks[0].elapsed or 0.0, limit)
+            bar.update(task, completed=share, description=text, left=left)
 
         yield update
 
@@ -380,18 +386,3 @@ def _show(summary: Row, model: Any, as_json: bool) -> None:
     known = {name.replace("_", " "): value for name, value in summary.items() if value is not None}
     rows = [[name, tables.shown(value)] for name, value in known.items()]
     click.echo(tables.json_text(summary) if as_json else tables.aligned(rows))
-
-
-def _draw(scores: list[Row], path: Path) -> None:
-    """A picture of every method's MAE with its standard error, best on top."""
-    from softbins.storage import write_whole
-
-    size = (6.0, 1.0 + 0.35 * len(scores))
-    figure = library("matplotlib.figure", "plots").Figure(size, layout="constrained")
-    axes, buffer = figure.subplots(), io.BytesIO()
-    means, names = [row["mae"] for row in scores], [row["method"] for row in scores]
-    axes.errorbar(means, names, xerr=[row["mae_stderr"] for row in scores], fmt="o", capsize=3)
-    axes.invert_yaxis()
-    axes.set_xlabel("mean absolute error over the folds, with its standard error")
-    figure.savefig(buffer, format=picture_format(path.name))
-    write_whole(path, buffer.getvalue())

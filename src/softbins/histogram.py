@@ -13,6 +13,9 @@ from torch.distributions.utils import lazy_property
 from softbins.bins import Bins
 from softbins.checks import is_traced, require
 
+STEPS = 100  # at most, of the search for a mean; eight are usual
+CLOSE = 1e-11  # how exact that search is, as a share of the range
+
 
 class Histogram(Distribution):
     """A batch of densities f_i / w_i on the bins, from `logits` or `probs` of shape (..., k).
@@ -203,6 +206,25 @@ class Histogram(Distribution):
         bins, probs = _on_common_bins(members)
         return cls(bins, probs=torch.stack(torch.broadcast_tensors(*probs)).mean(0))
 
+    def with_mean(self, mean: Tensor) -> Histogram:
+        """The distribution closest to this one, by KL(it || this), that has another mean.
+
+        It is f_i exp(t c_i), normalised: for a Gaussian, a shift. The mean must lie between the
+        first and the last centre, and is moved there otherwise. It increases with t, which a
+        Newton iteration finds for each row, kept within a shrinking bracket.
+        """
+        centers = self.bins.centers
+        start, length = centers[0], centers[-1] - centers[0]
+        places = (centers - start) / length
+        # Not quite at the end, where t would be infinite; outer bins may be narrow.
+        low, high = 1e-9 * places[1], 1 - 1e-9 * (1 - places[-2])
+        wanted = ((mean.double() - start) / length).clamp(low, high).expand(self.batch_shape)
+        logits = self.logits.detach().double().clamp_min(-1e5)
+        tilts = _tilts(logits.reshape(-1, self.bins.count), places, wanted.reshape(-1))
+        tilted = logits + tilts.view(*self.batch_shape, 1) * places
+        # Normalised before float32 rounds: large tilts would cost the small differences.
+        return self._like(torch.log_softmax(tilted, -1).to(self.probs.dtype))
+
     # Parts
 
     @lazy_property
@@ -260,6 +282,31 @@ class Histogram(Distribution):
 
     def __repr__(self) -> str:
         return f"Histogram({self.bins}, batch_shape={tuple(self.batch_shape)})"
+
+
+def _tilts(logits: Tensor, places: Tensor, wanted: Tensor) -> Tensor:
+    """For each row the t for which logits + t places have the wanted mean of places."""
+    # Beyond this the bin at one end has everything.
+    high = (logits.amax(-1) - logits.amin(-1) + 50) / places.diff().min()
+    low, tilts = -high, torch.zeros_like(high)
+    searched = torch.arange(len(logits), device=logits.device)
+    for _ in range(STEPS):
+        tilt = tilts[searched]
+        probs = torch.softmax(logits[searched] + tilt.unsqueeze(-1) * places, -1)
+        reached = probs @ places
+        miss = wanted[searched] - reached
+        variance = (probs * (places - reached.unsqueeze(-1)).square()).sum(-1)
+        low[searched] = torch.where(miss > 0, tilt, low[searched])
+        high[searched] = torch.where(miss < 0, tilt, high[searched])
+        newton = tilt + miss / variance.clamp_min(1e-300)
+        inside = (newton > low[searched]) & (newton < high[searched])
+        better = torch.where(inside, newton, (low[searched] + high[searched]) / 2)
+        far = miss.abs() > CLOSE
+        tilts[searched] = torch.where(far, better, tilt)
+        searched = searched[far]
+        if not len(searched):
+            break
+    return tilts
 
 
 def _checked_rows(name: str, rows: Tensor, bins: Bins) -> Tensor:

@@ -19,11 +19,6 @@ from torch import Tensor
 from softbins import storage
 from softbins.bins import Bins
 from softbins.columns import AS_CATEGORIES, DATES, Array, Columns, library_of
-from softbins.network import StackedMLP
-from softbins.objectives import make_objective
-
-OF_OBJECTIVES = ("sigma", "epsilon", "noise", "clip", "components")
-
 
 # Data
 
@@ -111,9 +106,8 @@ def save(regressor: Any, path: str | os.PathLike[str]) -> None:
     # Trained in float32, so that nothing is lost.
     tensors = {name: value.float() for name, value in regressor.network_.state_dict().items()}
     tensors["center"] = torch.from_numpy(regressor.center_)
-    if hasattr(regressor, "bins_"):
-        tensors["edges"] = regressor.bins_.edges
-    storage.write(path, header, tensors)
+    more_header, more_tensors = regressor._state()
+    storage.write(path, header | more_header, tensors | more_tensors)
 
 
 def training_summary(model: Any) -> dict[str, Any]:
@@ -155,24 +149,15 @@ def load(path: str | os.PathLike[str], classes: Sequence[type]) -> Any:
 def _restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     """Make a new estimator a fitted one."""
     regressor.center_ = tensors.pop("center").numpy()
-    chosen = {name: getattr(regressor, name) for name in OF_OBJECTIVES if hasattr(regressor, name)}
-    chosen["bins"] = regressor.bins
-    if "edges" in tensors:
-        chosen["bins"] = regressor.bins_ = Bins(tensors.pop("edges"))
-    regressor.objective_ = make_objective(regressor.objective, *header["range"], **chosen)
     regressor.columns_ = columns = Columns.from_json(header["columns"])
-    regressor.network_ = _network(regressor, len(columns.origins), tensors)
+    regressor._set_state(header, tensors)
+    # What is left of the tensors are the network's.
+    regressor.network_.load_state_dict(tensors)
+    regressor.network_ = regressor.network_.double().eval()
     regressor.history_, regressor.n_epochs_ = header["history"], header["epochs"]
     regressor.n_features_in_ = len(columns.parts)
     if columns.names is not None:
         regressor.feature_names_in_ = np.asarray(columns.names, dtype=object)
-
-
-def _network(regressor: Any, features: int, tensors: dict[str, Tensor]) -> StackedMLP:
-    outputs, seeds = regressor.objective_.outputs, range(regressor.members)
-    network = StackedMLP(features, regressor.hidden, outputs, seeds, regressor.dropout)
-    network.load_state_dict(tensors)
-    return network.double().eval()
 
 
 def _finite(row: dict[str, float | int]) -> dict[str, float | int | None]:

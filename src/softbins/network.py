@@ -17,6 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+# The embeddings' weights and the layers' draw from different streams of the same seed.
+EMBEDDING_STREAM = 2**33
+
 
 class Stack(nn.Module):
     """Members that share their structure: parameters and buffers lead with the member.
@@ -86,7 +89,7 @@ class StackedMLP(Stack):
         sizes = [features, *hidden, outputs]
         if min(sizes) < 1 or not seeds:
             raise ValueError(f"hidden: need at least one unit in every layer, got sizes {sizes}")
-        self.hidden, self.outputs = tuple(hidden), outputs
+        self.hidden, self.outputs, self.seeds = tuple(hidden), outputs, list(seeds)
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         widths = [features, *map(_widened, hidden), outputs]
@@ -98,11 +101,12 @@ class StackedMLP(Stack):
 
     def apply_members(self, x: Tensor) -> Tensor:
         """The layers in turn."""
-        *hidden, last = zip(self.weights, self.biases, strict=True)
-        for weight, bias in hidden:
-            x = torch.baddbmm(bias, x, weight).relu_()
-        weight, bias = last
-        return torch.baddbmm(bias, x, weight)
+        for layer in range(len(self.hidden)):
+            x = self._hidden_layer(layer, x)
+        return torch.baddbmm(self.biases[-1], x, self.weights[-1])
+
+    def _hidden_layer(self, layer: int, x: Tensor) -> Tensor:
+        return torch.baddbmm(self.biases[layer], x, self.weights[layer]).relu_()
 
     def last_layer(self) -> list[nn.Parameter]:
         """Weights and bias of the output layer."""
@@ -129,6 +133,92 @@ class StackedMLP(Stack):
         theirs = [source.shift, source.scale, *source.weights[:-1], *source.biases[:-1]]
         for mine, other in zip(ours, theirs, strict=True):
             mine.copy_(other)
+
+
+class EmbeddedMLP(StackedMLP):
+    """As `StackedMLP`, for tables: periodic embeddings of some inputs, dropout in hidden layers.
+
+    A network is slow to learn steps and wiggles in a plain number. An embedded input x enters as
+    itself and as relu(w cos(2 pi f x + p) + b), with learnt frequencies f and phases p (Gorishniy,
+    Rubachev and Babenko, 2022). The last `listening` outputs learn from the hidden layers, which
+    learn nothing from them.
+    """
+
+    frequencies = 16
+    dimensions = 8
+    spread = 0.3  # of the first frequencies, in periods per standard deviation of the input
+
+    def __init__(
+        self,
+        features: int,
+        embedded: Sequence[int],
+        hidden: Sequence[int],
+        outputs: int,
+        seeds: Sequence[int],
+        dropout: float = 0.0,
+        listening: int = 0,
+    ) -> None:
+        width = features + self.dimensions * len(embedded)
+        super().__init__(width, hidden, outputs, seeds, dropout)
+        self.embedded, self.features, self.listening = list(embedded), features, listening
+        self.shift, self.scale = self.shift[..., :features], self.scale[..., :features]
+        # A stream of its own: the layers were drawn from the seeds themselves.
+        parts = [self._drawn(torch.Generator().manual_seed(s + EMBEDDING_STREAM)) for s in seeds]
+        waves, phases, weights = (torch.stack(part) for part in zip(*parts, strict=True))
+        self.waves, self.phases = nn.Parameter(waves), nn.Parameter(phases)
+        self.embedding = nn.Parameter(weights)
+        self.offset = nn.Parameter(torch.zeros(len(seeds), len(embedded), 1, self.dimensions))
+
+    def _drawn(self, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Angular frequencies, phases and weights of one member, for each embedded input."""
+        shape = (len(self.embedded), 1, self.frequencies)
+        waves = torch.randn(shape, generator=generator) * (2 * math.pi * self.spread)
+        phases = torch.empty(shape).uniform_(-math.pi, math.pi, generator=generator)
+        weights = torch.empty(len(self.embedded), self.frequencies, self.dimensions)
+        # The mean square of a cosine is one half.
+        bound = math.sqrt(6 / self.frequencies)
+        return waves, phases, weights.uniform_(-bound, bound, generator=generator)
+
+    def forward(self, x: Tensor, generators: Sequence[torch.Generator] | None = None) -> Tensor:
+        """Outputs (V, rows, outputs); with the members' generators dropout is on."""
+        x = torch.addcmul(self.shift, x, self.scale)
+        if self.embedded:
+            x = torch.cat([x, self._embed(x)], -1)
+        for layer in range(len(self.hidden)):
+            x = self._hidden_layer(layer, x)
+            if generators is not None and self.dropout:
+                x = x * self._mask(x, generators)
+        return self._output_layer(x)
+
+    def _output_layer(self, x: Tensor) -> Tensor:
+        weight, bias = self.weights[-1], self.biases[-1]
+        if not (self.listening and self.training):
+            return torch.baddbmm(bias, x, weight)
+        first = self.outputs - self.listening
+        heads = [(x, slice(None, first)), (x.detach(), slice(first, None))]
+        return torch.cat([torch.baddbmm(bias[..., p], h, weight[..., p]) for h, p in heads], -1)
+
+    def _mask(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
+        """As elsewhere, but from random bytes, which are drawn faster; rates are 256ths."""
+        dropped = torch.full((self.members, 1, 1), self.dropout).mul(256).round().clamp(max=255)
+        return self._mask_of(dropped, x, generators)
+
+    def _mask_of(self, dropped: Tensor, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
+        """Drop so many 256ths of each member's units (V, 1, 1), and make up for them."""
+        draws = torch.empty(self.members, math.ceil(x[0].numel() / 8), dtype=torch.int64)
+        for member, generator in zip(draws, generators, strict=True):
+            member.random_(torch.iinfo(torch.int64).min, None, generator=generator)
+        drawn = draws.view(torch.uint8)[:, : x[0].numel()].view(x.shape)
+        return ((drawn >= dropped.to(torch.uint8)) * (256 / (256 - dropped))).to(x)
+
+    def _embed(self, x: Tensor) -> Tensor:
+        """The embeddings (V, rows, inputs * dimensions): one small product for each input."""
+        members, rows = x.shape[:2]
+        chosen = x if len(self.embedded) == self.features else x[..., self.embedded]
+        waves = torch.addcmul(self.phases, chosen.transpose(1, 2).unsqueeze(-1), self.waves).cos()
+        flat = (part.flatten(0, 1) for part in (self.offset, waves, self.embedding))
+        parts = torch.baddbmm(*flat).relu_().view(members, -1, rows, self.dimensions)
+        return parts.transpose(1, 2).reshape(members, rows, -1)
 
 
 def _widened(units: int) -> int:

@@ -250,12 +250,19 @@ class HistogramObjective(Objective):
 
     def constant(self, y: Tensor) -> Tensor:
         """The target's own weights."""
-        return _log(self.target.weights(y, self.bins))
+        return _log(self.weights(y)).to(y.dtype)
+
+    def weights(self, y: Tensor) -> Tensor:
+        """The target's distribution over the bins."""
+        return self.target.weights(y, self.bins)
 
     def _loss(self, reduction: Any) -> HistogramLoss:
+        return self._loss_on(self.bins, reduction)
+
+    def _loss_on(self, bins: Bins, reduction: Any) -> HistogramLoss:
         key = f"_{reduction}"
         if key not in self.__dict__:
-            object.__setattr__(self, key, HistogramLoss(self.bins, self.target, reduction))
+            object.__setattr__(self, key, HistogramLoss(bins, self.target, reduction))
         loss: HistogramLoss = self.__dict__[key]
         return loss
 

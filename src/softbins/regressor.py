@@ -21,51 +21,29 @@ from torch import Tensor
 
 from softbins import models
 from softbins.bins import Bins
+from softbins.columns import Columns
 from softbins.histogram import Histogram
 from softbins.network import StackedMLP
 from softbins.objectives import HistogramObjective, Objective, make_objective
 from softbins.progress import progress_callback
-from softbins.targets import Gaussian
 from softbins.training import CHUNK, Monitor, Progress, Settings, Trainer
 
 Array = NDArray[np.float64]
 Output = Literal["mean", "median", "mode"]
 
 
-class _StackedRegressor(RegressorMixin, BaseEstimator):
+class StackedRegressor(RegressorMixin, BaseEstimator):
     """What both regressors share: everything but the choice of the objective."""
 
-    objective: str
-    hidden: Sequence[int]
-    members: int
-    dropout: float
-    learning_rate: float
-    weight_decay: float
-    schedule: Literal["constant", "cosine"]
-    batch_size: int
-    max_epochs: int
-    max_seconds: float | None
-    early_stopping: bool
-    validation_fraction: float
-    patience: int
-    monitor: Monitor
-    device: str
-    random_state: Any
-    progress: bool | Progress
     categorical_features: Any
-
-    def _objective(self, y: Array) -> Objective:
-        raise NotImplementedError
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train on features X (n, d) and targets y (n,)."""
         # Validation writes to the estimator, which must not change if it fails.
         probe = clone(self)
         columns, features, target, weight = models.training_data(probe, X, y, sample_weight)
-        settings = self._settings()
-        objective = self._objective(target)
-        with _one_thread():
-            fitted = self._train(features, target, weight, objective, settings)
+        with one_thread():
+            fitted = self._fitted(columns, features, target, weight)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -75,71 +53,11 @@ class _StackedRegressor(RegressorMixin, BaseEstimator):
             setattr(self, name, value)
         return self
 
-    def _settings(self) -> Settings:
-        if not (isinstance(self.members, int) and self.members >= 1):
-            raise ValueError(f"members: need a whole number of at least 1, got {self.members!r}")
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(
-                f"validation_fraction: must lie in (0, 1), got {self.validation_fraction}"
-            )
-        return Settings(
-            epochs=self.max_epochs,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            schedule=self.schedule,
-            max_seconds=self.max_seconds,
-            patience=self.patience if self.early_stopping else None,
-            monitor=self.monitor,
-            evaluate=("train", "validation"),
-        )
-
-    def _train(
-        self,
-        features: Array,
-        target: Array,
-        weight: Array | None,
-        objective: Objective,
-        settings: Settings,
+    def _fitted(
+        self, columns: Columns, features: Array, target: Array, weight: Array | None
     ) -> dict[str, Any]:
-        device = _device(self.device)
-        center = features.mean(axis=0)
-        x = torch.from_numpy((features - center).astype(np.float32)).to(device)
-        y = _target_tensor(target).to(device)
-        first = int(check_random_state(self.random_state).randint(2**31 - 1))
-        seeds = [first + member for member in range(self.members)]
-        network = StackedMLP(x.shape[1], self.hidden, objective.outputs, seeds, self.dropout)
-        network.to(device)
-        rows, validation = self._split(len(y), seeds)
-        weights = None if weight is None else torch.from_numpy(weight).to(y)
-        trainer = Trainer(network, objective, x, y, rows, seeds, settings, validation, weights)
-        if target.min() == target.max():
-            _predict_constant(network, objective, y[:1])
-        else:
-            trainer.run(progress_callback(self.progress))
-        # Predictions are made in float64: a row's does not depend on the rows beside it.
-        network = network.cpu().double().eval()
-        fitted = {"network_": network, "objective_": objective, "center_": center}
-        fitted |= {"history_": trainer.history, "n_epochs_": trainer.epoch}
-        if isinstance(objective, HistogramObjective):
-            fitted["bins_"] = objective.bins
-        return fitted
-
-    def _split(self, rows: int, seeds: Sequence[int]) -> tuple[list[Tensor], list[Tensor] | None]:
-        """Each member's training rows, and those it is stopped by."""
-        if not self.early_stopping:
-            everything = torch.arange(rows)
-            return [everything] * len(seeds), None
-        held = max(1, round(self.validation_fraction * rows))
-        if held >= rows:
-            raise ValueError(
-                f"validation_fraction: {self.validation_fraction} of n_samples={rows} leaves no "
-                "row to train on; give more rows or turn early_stopping off"
-            )
-        orders = [
-            torch.randperm(rows, generator=torch.Generator().manual_seed(seed)) for seed in seeds
-        ]
-        return [order[held:] for order in orders], [order[:held] for order in orders]
+        """What `fit` finds out, by the names of the attributes."""
+        raise NotImplementedError
 
     # Prediction
 
@@ -147,10 +65,10 @@ class _StackedRegressor(RegressorMixin, BaseEstimator):
         """The predicted mean, or the median or mode of the predicted distribution."""
         if output == "mean":
             parts = [self.objective_.decode(o).mean(0) for o in self._outputs(X)]
-            return _numpy(torch.cat(parts))
+            return as_numpy(torch.cat(parts))
         if output not in ("median", "mode"):
             raise ValueError(f"output: expected 'mean', 'median' or 'mode', got {output!r}")
-        return _numpy(getattr(self.predict_distribution(X), output))
+        return as_numpy(getattr(self.predict_distribution(X), output))
 
     def predict_distribution(self, X: Any) -> Histogram:
         """The predicted distribution of every row, the mixture of all members."""
@@ -161,18 +79,18 @@ class _StackedRegressor(RegressorMixin, BaseEstimator):
     def predict_quantiles(self, X: Any, q: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Array:
         """Quantiles, one column for each level in `q`."""
         levels = np.atleast_1d(np.asarray(q, dtype=np.float64)).tolist()
-        return _numpy(self.predict_distribution(X).quantile(levels))
+        return as_numpy(self.predict_distribution(X).quantile(levels))
 
     def predict_interval(
         self, X: Any, coverage: float = 0.9, kind: Literal["central", "shortest"] = "central"
     ) -> Array:
         """Ends of an interval with probability `coverage`: columns low and high."""
-        return _numpy(torch.stack(self.predict_distribution(X).interval(coverage, kind), -1))
+        return as_numpy(torch.stack(self.predict_distribution(X).interval(coverage, kind), -1))
 
     def predict_cdf(self, X: Any, y: ArrayLike) -> Array:
         """Probability of at most each value in `y`, one column for each."""
         values = torch.from_numpy(np.atleast_1d(np.asarray(y, dtype=np.float64)))
-        return _numpy(self.predict_distribution(X).cdf(values.unsqueeze(-1)).T)
+        return as_numpy(self.predict_distribution(X).cdf(values.unsqueeze(-1)).T)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Random targets from the predicted distribution, one column for each sample."""
@@ -180,18 +98,21 @@ class _StackedRegressor(RegressorMixin, BaseEstimator):
         levels = check_random_state(random_state).uniform(
             np.nextafter(0, 1), 1, (n_samples, *predicted.batch_shape)
         )
-        return _numpy(predicted.icdf(torch.from_numpy(levels)).T)
+        return as_numpy(predicted.icdf(torch.from_numpy(levels)).T)
 
-    @torch.no_grad()
     def _outputs(self, X: Any) -> Iterator[Tensor]:
         """The members' outputs (members, rows, outputs), a chunk of rows at a time."""
         check_is_fitted(self)
         features = models.prediction_data(self, X)
-        with _one_thread():
-            for start in range(0, len(features), CHUNK):
-                centered = features[start : start + CHUNK] - self.center_
-                x = torch.from_numpy(centered.astype(np.float32)).double()
-                yield self.network_(x.expand(self.network_.members, -1, -1))
+        for start in range(0, len(features), CHUNK):
+            yield self._outputs_of(features[start : start + CHUNK])
+
+    @torch.no_grad()
+    def _outputs_of(self, features: Array) -> Tensor:
+        x = torch.from_numpy((features - self.center_).astype(np.float32)).double()
+        with one_thread():
+            outputs: Tensor = self.network_(x.expand(self.network_.members, -1, -1))
+        return outputs
 
     # Files
 
@@ -199,6 +120,14 @@ class _StackedRegressor(RegressorMixin, BaseEstimator):
         """Write the fitted estimator to one file without pickle; `softbins.load` reads it."""
         check_is_fitted(self)
         models.save(self, path)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What a kind of estimator adds to a model file: header and tensors."""
+        raise NotImplementedError
+
+    def _set_state(self, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Take it back: the objective, and a network whose weights come next."""
+        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -209,7 +138,7 @@ class _StackedRegressor(RegressorMixin, BaseEstimator):
         return hasattr(self, "network_")
 
 
-class NeuralRegressor(_StackedRegressor):
+class NeuralRegressor(StackedRegressor):
     """A neural network with any of the paper's objectives.
 
     `objective` is one of "l2", "l1", "l2-noise", "l2-clipping", "l2-softmax", "hl-onebin",
@@ -275,73 +204,102 @@ class NeuralRegressor(_StackedRegressor):
         self.random_state = random_state
         self.progress = progress
 
-    def _objective(self, y: Array) -> Objective:
-        low, high = _range(y, self.target_range, self.bins)
-        names = ("bins", "sigma", "epsilon", "noise", "clip", "components")
-        parameters = {name: getattr(self, name) for name in names}
-        return make_objective(self.objective, low, high, **parameters)
+    def _fitted(
+        self, columns: Columns, features: Array, target: Array, weight: Array | None
+    ) -> dict[str, Any]:
+        """What `fit` finds out, by the names of the attributes."""
+        settings, objective = self._settings(), self._objective(target)
+        return self._train(features, target, weight, objective, settings)
 
+    def _settings(self) -> Settings:
+        if not (isinstance(self.members, int) and self.members >= 1):
+            raise ValueError(f"members: need a whole number of at least 1, got {self.members!r}")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction: must lie in (0, 1), got {self.validation_fraction}"
+            )
+        return Settings(
+            epochs=self.max_epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            schedule=self.schedule,
+            max_seconds=self.max_seconds,
+            patience=self.patience if self.early_stopping else None,
+            monitor=self.monitor,
+            evaluate=("train", "validation"),
+        )
 
-class HistogramRegressor(_StackedRegressor):
-    """HL-Gaussian on bins that cover the training targets with room for their Gaussians.
-
-    The rest is as for `NeuralRegressor`.
-    """
-
-    objective = "hl-gaussian"
-
-    def __init__(
+    def _train(
         self,
-        hidden: Sequence[int] = (64, 64, 64, 64),
-        *,
-        bins: int | Bins = 100,
-        sigma: float = 1.0,
-        members: int = 1,
-        dropout: float = 0.0,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.0,
-        schedule: Literal["constant", "cosine"] = "constant",
-        batch_size: int = 256,
-        max_epochs: int = 100,
-        max_seconds: float | None = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 20,
-        monitor: Monitor = "objective",
-        categorical_features: Any = "from_dtype",
-        device: str = "auto",
-        random_state: Any = None,
-        progress: bool | Progress = False,
-    ) -> None:
-        self.hidden = hidden
-        self.bins = bins
-        self.sigma = sigma
-        self.members = members
-        self.dropout = dropout
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.max_seconds = max_seconds
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.monitor = monitor
-        self.categorical_features = categorical_features
-        self.device = device
-        self.random_state = random_state
-        self.progress = progress
+        features: Array,
+        target: Array,
+        weight: Array | None,
+        objective: Objective,
+        settings: Settings,
+    ) -> dict[str, Any]:
+        device = chosen_device(self.device)
+        center = features.mean(axis=0)
+        x = torch.from_numpy((features - center).astype(np.float32)).to(device)
+        y = target_tensor(target).to(device)
+        first = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seeds = [first + member for member in range(self.members)]
+        network = StackedMLP(x.shape[1], self.hidden, objective.outputs, seeds, self.dropout)
+        network.to(device)
+        rows, validation = self._split(len(y), seeds)
+        weights = None if weight is None else torch.from_numpy(weight).to(y)
+        trainer = Trainer(network, objective, x, y, rows, seeds, settings, validation, weights)
+        if target.min() == target.max():
+            predict_constant(network, objective, y[:1])
+        else:
+            trainer.run(progress_callback(self.progress))
+        # Predictions are made in float64: a row's does not depend on the rows beside it.
+        network = network.cpu().double().eval()
+        fitted = {"network_": network, "objective_": objective, "center_": center}
+        fitted |= {"history_": trainer.history, "n_epochs_": trainer.epoch}
+        if isinstance(objective, HistogramObjective):
+            fitted["bins_"] = objective.bins
+        return fitted
+
+    def _split(self, rows: int, seeds: Sequence[int]) -> tuple[list[Tensor], list[Tensor] | None]:
+        """Each member's training rows, and those it is stopped by."""
+        if not self.early_stopping:
+            everything = torch.arange(rows)
+            return [everything] * len(seeds), None
+        held = max(1, round(self.validation_fraction * rows))
+        if held >= rows:
+            raise ValueError(
+                f"validation_fraction: {self.validation_fraction} of n_samples={rows} leaves no "
+                "row to train on; give more rows or turn early_stopping off"
+            )
+        orders = [
+            torch.randperm(rows, generator=torch.Generator().manual_seed(seed)) for seed in seeds
+        ]
+        return [order[held:] for order in orders], [order[:held] for order in orders]
 
     def _objective(self, y: Array) -> Objective:
+        low, high = range_of(y, self.target_range, self.bins)
+        return self._objective_on(low, high, self.bins)
+
+    def _objective_on(self, low: float, high: float, bins: int | Bins) -> Objective:
+        names = ("sigma", "epsilon", "noise", "clip", "components")
+        parameters = {name: getattr(self, name) for name in names}
+        return make_objective(self.objective, low, high, bins=bins, **parameters)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        return {}, {"edges": self.bins_.edges} if hasattr(self, "bins_") else {}
+
+    def _set_state(self, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         bins = self.bins
-        if not isinstance(bins, Bins):
-            bins = Bins.covering(y, bins, sigma_ratio=self.sigma)
-        _range(y, None, bins)
-        return HistogramObjective(bins.low, bins.high, bins, Gaussian.of_bins(self.sigma))
+        if "edges" in tensors:
+            bins = self.bins_ = Bins(tensors.pop("edges"))
+        low, high = header["range"]
+        self.objective_ = self._objective_on(low, high, bins)
+        inputs, outputs = len(self.columns_.origins), self.objective_.outputs
+        self.network_ = StackedMLP(inputs, self.hidden, outputs, range(self.members), self.dropout)
 
 
-def _range(y: Array, given: tuple[float, float] | None, bins: int | Bins) -> tuple[float, float]:
+def range_of(y: Array, given: tuple[float, float] | None, bins: int | Bins) -> tuple[float, float]:
     """The target's range: given, that of given bins, or that of the targets themselves."""
     low, high = float(y.min()), float(y.max())
     if isinstance(bins, Bins):
@@ -359,7 +317,7 @@ def _range(y: Array, given: tuple[float, float] | None, bins: int | Bins) -> tup
     return low, high
 
 
-def _target_tensor(y: Array) -> Tensor:
+def target_tensor(y: Array) -> Tensor:
     """Float32 unless that would blur the targets, such as prices around 1e9 that differ by 1."""
     resolution = float(np.abs(y).max()) * np.finfo(np.float32).eps
     sharp = resolution <= 1e-5 * float(y.max() - y.min())
@@ -367,21 +325,22 @@ def _target_tensor(y: Array) -> Tensor:
 
 
 @torch.no_grad()
-def _predict_constant(network: StackedMLP, objective: Objective, y: Tensor) -> None:
+def predict_constant(network: StackedMLP, objective: Objective, y: Tensor) -> None:
     """Set the output layer to the best answer for a target that never changes."""
     weight, bias = network.last_layer()
     weight.zero_()
     bias.copy_(objective.constant(y))
 
 
-def _device(name: str) -> torch.device:
+def chosen_device(name: str) -> torch.device:
+    """The device of that name, or the best there is."""
     if name != "auto":
         return torch.device(name)
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Two threads inside a small network are slower than one."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -391,12 +350,6 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _numpy(values: Tensor) -> Array:
+def as_numpy(values: Tensor) -> Array:
+    """Float64, as scikit-learn's users expect."""
     return values.double().numpy()
-
-
-def load(path: str | os.PathLike[str]) -> NeuralRegressor | HistogramRegressor:
-    """Read an estimator that its `save` wrote. Nothing in the file is executed."""
-    regressor: NeuralRegressor | HistogramRegressor
-    regressor = models.load(path, (NeuralRegressor, HistogramRegressor))
-    return regressor

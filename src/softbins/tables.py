@@ -67,6 +67,13 @@ def write_table(frame: pandas.DataFrame, path: str | Path) -> None:
     write_whole(Path(path), gzip.compress(data, mtime=0) if zipped else data)
 
 
+def write_text(text: str, path: str | Path) -> None:
+    """Write text such as a page, whole or not at all."""
+    from softbins.storage import write_whole
+
+    write_whole(Path(path), text.encode())
+
+
 def csv_text(frame: pandas.DataFrame) -> str:
     """A table as CSV, without row numbers, with every digit of its numbers."""
     return str(frame.to_csv(index=False, lineterminator="\n"))
@@ -192,11 +199,28 @@ def _check_header(names: list[str]) -> None:
 
 def features_and_target(frame: pandas.DataFrame, target: str) -> tuple[Any, Array, list[str]]:
     """X (n, d) from all columns but one, y (n,) from that one, and the names of X's columns."""
-    _check_present(frame, [target])
+    y = target_of(frame, target)
     names = [name for name in frame.columns if name != target]
     if not names:
         raise TableError(f"no columns besides the target {target!r}; need at least one feature")
-    return features(frame, names), _numbers(frame[target], target), names
+    return features(frame, names), y, names
+
+
+def target_of(frame: pandas.DataFrame, target: str) -> Array:
+    """The target column, without gaps."""
+    _check_present(frame, [target])
+    return _numbers(frame[target], target)
+
+
+def inputs(frame: pandas.DataFrame, names: Sequence[str] | None, kinds: Sequence[str]) -> Any:
+    """The columns that a model knows, by name, or by position if it has learnt no names."""
+    if names is not None:
+        return features(frame, names, kinds)
+    if len(frame.columns) != len(kinds):
+        need = f"the model needs {len(kinds)} columns, without names"
+        raise TableError(f"{need}; the table has {len(frame.columns)}")
+    # An array, because scikit-learn warns of names that training did not have.
+    return features(frame, list(frame.columns), kinds).to_numpy()
 
 
 def features(

@@ -1,0 +1,142 @@
+"""From members and trees to one distribution, as held-out rows advise.
+
+A held-out row is predicted by the one member that has not seen it. From such rows come three
+things: how much the trees' mean counts, the temperature, and the depths of conformal intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softbins.calibration import Conformal, Kind, Temperature
+from softbins.histogram import Histogram
+from softbins.network import Stack
+from softbins.objectives import Objective
+from softbins.training import CHUNK
+
+Array = NDArray[np.float64]
+
+JUDGES = 20_000  # held-out rows that are used, at most
+FOR_TEMPERATURE = 4_000
+WORTH = 0.005  # of the squared error, that trees must save to be kept
+KINDS: tuple[Kind, ...] = ("central", "shortest")
+
+
+@dataclass(frozen=True)
+class Finish:
+    """What held-out rows have said: the trees' share of the mean, a temperature, and intervals."""
+
+    share: float
+    temperature: Temperature
+    intervals: dict[Kind, Conformal]
+
+    @classmethod
+    def fit(
+        cls,
+        objective: Objective,
+        outputs: Tensor,
+        trees: Array | None,
+        y: Tensor,
+        weight: Tensor | None,
+    ) -> Finish:
+        """From outputs (members, n, k) and the trees' predictions (n,) for held-out rows.
+
+        The members are those that have left the row out, usually one or two.
+        """
+        mean, predicted = objective.decode(outputs).mean(0), _pooled(objective, outputs)
+        share = 0.0 if trees is None else _share(mean, torch.from_numpy(trees), y, weight)
+        mean = _blend(mean, trees, share)
+        some = slice(None, None, max(1, len(y) // FOR_TEMPERATURE))
+        chosen = Histogram(predicted.bins, logits=predicted.logits[some]).with_mean(mean[some])
+        weights = None if weight is None else weight[some]
+        temperature = Temperature.fit(chosen, y[some], weights)
+        finished = temperature.apply(predicted).with_mean(mean)
+        intervals = {kind: Conformal.fit(finished, y, kind) for kind in KINDS}
+        return cls(share, temperature, intervals)
+
+    @classmethod
+    @torch.no_grad()
+    def of_folds(
+        cls,
+        network: Stack,
+        objective: Objective,
+        x: Tensor,
+        target: Array,
+        weight: Array | None,
+        folds: Sequence[Tensor],
+        trees: Array | None,
+    ) -> Finish:
+        """From the rows of different folds; member v has left out fold v modulo their number."""
+        judges = [fold[: JUDGES // len(folds)] for fold in folds]
+        longest = max(map(len, judges))
+        padded = torch.stack([torch.cat([j, j.new_zeros(longest - len(j))]) for j in judges])
+        padded = padded.repeat(network.members // len(folds), 1)
+        outputs = torch.cat([network(x[part].double()) for part in padded.split(CHUNK, 1)], 1)
+        teams = [outputs[f :: len(folds), : len(judged)] for f, judged in enumerate(judges)]
+        rows = torch.cat(judges)
+        weights = None if weight is None else torch.from_numpy(weight)[rows]
+        y = torch.from_numpy(target)[rows]
+        return cls.fit(objective, torch.cat(teams, 1), trees, y, weights)
+
+    def mean(self, objective: Objective, outputs: Tensor, trees: Array | None) -> Tensor:
+        """Predicted means for outputs (V, n, k) and the trees' predictions (n,)."""
+        return _blend(objective.decode(outputs).mean(0), trees, self.share)
+
+    def distribution(self, objective: Objective, outputs: Tensor, trees: Array | None) -> Histogram:
+        """Predicted distributions, whose means are those of `mean`."""
+        mean = self.mean(objective, outputs, trees)
+        return self.temperature.apply(_pooled(objective, outputs)).with_mean(mean)
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers; depths are in `tensors`."""
+        return {"share": self.share, "temperature": self.temperature.to_json()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The depths of the held-out rows, for a model file."""
+        kinds = self.intervals.items()
+        return {
+            f"depths.{kind}": torch.tensor(part.depths, dtype=torch.float64) for kind, part in kinds
+        }
+
+    @classmethod
+    def from_file(cls, header: dict[str, Any], tensors: dict[str, Tensor]) -> Finish:
+        """What `to_json` and `tensors` gave, taken out of those of a model file."""
+        depths: dict[Kind, Sequence[float]] = {
+            kind: tensors.pop(f"depths.{kind}").tolist() for kind in KINDS
+        }
+        intervals = {kind: Conformal(kind, tuple(part)) for kind, part in depths.items()}
+        return cls(header["share"], Temperature.from_json(header["temperature"]), intervals)
+
+
+def _pooled(objective: Objective, outputs: Tensor) -> Histogram:
+    """The geometric mean of the members' probabilities.
+
+    Unlike a mixture it is no wider than they are: the temperature was fitted to fewer members.
+    """
+    members = objective.distribution(outputs)
+    return Histogram(members.bins, logits=members.logits.mean(0))
+
+
+def _blend(mean: Tensor, trees: Array | None, share: float) -> Tensor:
+    if trees is None or share == 0:
+        return mean
+    return torch.lerp(mean, torch.from_numpy(trees), share)
+
+
+def _share(mean: Tensor, trees: Tensor, y: Tensor, weight: Tensor | None) -> float:
+    """The share of the trees with the least squared error, 0 unless it is worth their trouble."""
+    weights = torch.ones_like(y) if weight is None else weight
+    gap, error = trees - mean, y - mean
+    inner = (weights * gap.square()).sum()
+    if inner == 0:
+        return 0.0
+    share = ((weights * gap * error).sum() / inner).clamp(0, 1)
+    saved = (weights * (error.square() - (error - share * gap).square())).sum()
+    return share.item() if saved > WORTH * (weights * error.square()).sum() else 0.0

@@ -1,0 +1,124 @@
+"""What `HistogramRegressor` does where it is left to choose: by the number of rows and the noise.
+
+Every number here was judged on all tables of benchmarks/accuracy, none on one of them alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from softbins.bins import Bins
+from softbins.columns import Columns
+
+Preset = Literal["default", "fast"]
+
+FOLDS = 8  # each member leaves out another one, and is stopped and calibrated by it
+FEW_ROWS = 500  # up to which every row is left out by some member, to calibrate with
+PAIRED_ROWS = 2000  # from which on two members leave out the same fold
+BATCHES = 20  # in an epoch, at least, as long as batches stay larger than SMALLEST_BATCH
+SMALLEST_BATCH = 64
+STEPS = 1200  # of training, at least
+COUNT = 128  # bins
+BLURRED_COUNT = 64  # bins of the histogram of blurred targets
+WIDTH = 256  # of each of three hidden layers
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train on a table."""
+
+    members: int
+    hidden: tuple[int, ...]
+    bins: int | Bins
+    batch_size: int
+    epochs: int
+    patience: int
+
+
+def recipe_for(regressor: Any, rows: int) -> Recipe:
+    """What the regressor says, and where it says "auto" what suits a table of that size."""
+    if regressor.preset not in get_args(Preset):
+        raise ValueError(f"preset: expected 'default' or 'fast', got {regressor.preset!r}")
+    fast = regressor.preset == "fast"
+    members = _chosen(regressor.members, _members(rows, fast))
+    batch = _chosen(regressor.batch_size, _batch(rows))
+    steps = math.ceil(rows * (1 - 1 / FOLDS) / batch) if isinstance(batch, int) else 1
+    epochs = max(80, math.ceil(STEPS / max(steps, 1))) // (2 if fast else 1)
+    epochs = _chosen(regressor.max_epochs, epochs)
+    return Recipe(
+        members=members,
+        hidden=_chosen(regressor.hidden, (WIDTH,) * 3),
+        bins=_chosen(regressor.bins, COUNT),
+        batch_size=batch,
+        epochs=epochs,
+        patience=_chosen(regressor.patience, max(10, epochs // 4)),
+    )
+
+
+def _chosen(value: Any, automatic: Any) -> Any:
+    return automatic if isinstance(value, str) and value == "auto" else value
+
+
+def _members(rows: int, fast: bool) -> int:
+    if rows <= FEW_ROWS:
+        return FOLDS
+    return 2 if fast else 4
+
+
+def _batch(rows: int) -> int:
+    size = 256
+    while size > SMALLEST_BATCH and rows / size < BATCHES:
+        size //= 2
+    return size
+
+
+def held_out(rows: int, members: int, seed: int) -> list[Tensor]:
+    """The rows that each member leaves out, in random order: folds as equal as can be.
+
+    Where there are rows enough, two members leave out the same fold. Judged together they are
+    closer to the whole ensemble, which is better than each of its members.
+    """
+    order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
+    apart = members // 2 if rows > PAIRED_ROWS and members % 2 == 0 else members
+    parts = order.tensor_split(min(max(FOLDS, apart), rows))
+    return [parts[member % apart] for member in range(members)]
+
+
+def different(folds: list[Tensor]) -> list[Tensor]:
+    """Each fold once, in the order of the first members that leave it out."""
+    return list({id(fold): fold for fold in folds}.values())
+
+
+def kept(rows: int, left_out: list[Tensor], batch: int) -> list[Tensor]:
+    """The rows that each member trains on; all members need as many batches in an epoch."""
+    everything = torch.ones(rows, dtype=torch.bool)
+    parts = [everything.index_fill(0, fold, False).nonzero().flatten() for fold in left_out]
+    fewest = min(map(len, parts))
+    if len({math.ceil(len(part) / batch) for part in parts}) > 1:
+        parts = [part[:fewest] for part in parts]
+    return parts
+
+
+def embedded_inputs(columns: Columns) -> list[int]:
+    """The inputs of a network that are numbers, with more to them than yes and no."""
+    numeric = {i for i, kind in enumerate(columns.kinds) if kind == "number"}
+    return [
+        place
+        for place, origin in enumerate(columns.origins)
+        if origin.column in numeric and origin.role == "value"
+    ]
+
+
+def automatic_blur(noise: float | None, spread: float) -> float:
+    """The standard deviation of blurred targets as a share of their range: above the noise.
+
+    `noise` is the error that the trees are left with.
+    """
+    if noise is None or spread == 0:
+        return 0.05
+    return min(max(2.5 * noise / spread, 0.02), 0.2)

@@ -1,0 +1,237 @@
+"""Choosing blur, dropout, weight decay, bins and sigma for a table: all candidates as one stack.
+
+The paper leaves "meta-parameter optimization strategies" open (Section 6). Here every candidate
+changes one setting of a regressor, on the same folds for all, so that their errors compare. The
+histograms of different bins and sigmas are further outputs of the same networks, which only
+listen to their hidden layers and so cost next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softbins import scores
+from softbins.binning import automatic_bins, histogram_objective
+from softbins.calibration import Temperature
+from softbins.network import EmbeddedMLP
+from softbins.objectives import HistogramObjective, Objective
+from softbins.training import CHUNK, Progress, Settings, Trainer
+
+Array = NDArray[np.float64]
+
+FOLDS = 2  # for each candidate
+BLURS = (0.5, 2.0)  # times the automatic one
+DROPOUTS = (0.0, 0.1, 0.25)
+DECAYS = (0.0, 1e-2, 1e-1)
+HEADS = ((64, 1.0), (128, 1.0), (128, 2.0), (256, 3.0))  # bins and sigma
+FOR_TEMPERATURE = 2_000
+WORTH = 0.005  # of the error, that another value must save
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A blur as a share of the targets' range, a dropout rate and a weight decay."""
+
+    blur: float
+    dropout: float
+    weight_decay: float
+
+
+def candidates(first: Candidate) -> list[Candidate]:
+    """The first, and those that differ from it in one setting."""
+    blurs = [Candidate(first.blur * b, first.dropout, first.weight_decay) for b in BLURS]
+    dropouts = [Candidate(first.blur, d, first.weight_decay) for d in DROPOUTS]
+    decays = [Candidate(first.blur, first.dropout, w) for w in DECAYS]
+    return list(dict.fromkeys([first, *blurs, *dropouts, *decays]))
+
+
+class CandidateMLP(EmbeddedMLP):
+    """Members with dropout rates and weight decays of their own."""
+
+    rates: Tensor
+    decays: Tensor
+
+    def __init__(
+        self,
+        tried: Sequence[Candidate],
+        features: int,
+        embedded: Sequence[int],
+        hidden: Sequence[int],
+        outputs: int,
+        seeds: Sequence[int],
+        listening: int,
+    ) -> None:
+        largest = max(candidate.dropout for candidate in tried)
+        super().__init__(features, embedded, hidden, outputs, seeds, largest, listening)
+        self.register_buffer("rates", torch.tensor([c.dropout for c in tried]))
+        self.register_buffer("decays", torch.tensor([c.weight_decay for c in tried]))
+
+    def _mask(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
+        return self._mask_of(self.rates.mul(256).round().view(-1, 1, 1), x, generators)
+
+    @torch.no_grad()
+    def decay(self, optimiser: torch.optim.Optimizer, *_: Any) -> None:
+        """After a step: AdamW's decay, with each member's own strength."""
+        factor = 1 - optimiser.param_groups[0]["lr"] * self.decays
+        for parameter in self.parameters():
+            parameter.mul_(factor.view(-1, *(1,) * (parameter.ndim - 1)))
+
+
+@dataclass(frozen=True, eq=False)
+class ManyHeads(Objective):
+    """A histogram of blurred targets, and several sharp ones that listen."""
+
+    heads: tuple[HistogramObjective, ...]
+
+    @property
+    def outputs(self) -> int:
+        """Those of all histograms."""
+        return sum(head.outputs for head in self.heads)
+
+    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The sum of all losses."""
+        losses = [head.rows(part, y) for head, part in self.parts(outputs)]
+        return torch.stack(losses).sum(0)
+
+    def total(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+        """The same for all rows at once."""
+        losses = [head.total(part, y, weight) for head, part in self.parts(outputs)]
+        return torch.stack(losses).sum()
+
+    def decode(self, outputs: Tensor) -> Tensor:
+        """The mean of the blurred histogram."""
+        head, part = self.parts(outputs)[0]
+        return head.decode(part)
+
+    def constant(self, y: Tensor) -> Tensor:
+        """All targets' own weights."""
+        return torch.cat([head.constant(y) for head in self.heads], -1)
+
+    def member(self, index: Tensor) -> ManyHeads:
+        """The same for some members: only the blurred targets differ between them."""
+        first, *rest = self.heads
+        return ManyHeads(self.low, self.high, (first.member(index), *rest))
+
+    def parts(self, outputs: Tensor) -> list[tuple[HistogramObjective, Tensor]]:
+        """Each histogram with its outputs."""
+        pieces = outputs.split([head.outputs for head in self.heads], -1)
+        return [(h, piece.contiguous()) for h, piece in zip(self.heads, pieces, strict=True)]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A table as tensors, which of its inputs are embedded, and the folds that are left out."""
+
+    x: Tensor
+    y: Tensor
+    weight: Tensor | None
+    embedded: Sequence[int]
+    folds: Sequence[Tensor]
+    kept: Sequence[Tensor]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The chosen parameters, and the held-out error of everything that was tried."""
+
+    parameters: dict[str, Any]
+    tried: list[dict[str, float]]
+
+
+def tune(
+    problem: Problem,
+    first: Candidate,
+    hidden: Sequence[int],
+    settings: Settings,
+    blurred_bins: int,
+    seed: int,
+    progress: Progress | None,
+) -> Tuned:
+    """Train all candidates at once, and take the best value of each setting."""
+    tried = candidates(first)
+    members = [candidate for candidate in tried for _ in problem.folds]
+    objective = _objective(problem.y.double().numpy(), members, blurred_bins)
+    seeds = [seed + fold for _ in tried for fold in range(len(problem.folds))]
+    shape = (problem.x.shape[1], problem.embedded, hidden, objective.outputs, seeds)
+    listening = objective.outputs - objective.heads[0].outputs
+    network = CandidateMLP(members, *shape, listening=listening)
+    rows, validation = list(problem.kept) * len(tried), list(problem.folds) * len(tried)
+    data = (problem.x, problem.y, rows, seeds)
+    trainer = Trainer(network, objective, *data, settings, validation, problem.weight)
+    trainer.optimiser.register_step_post_hook(network.decay)
+    trainer.run(progress)
+    errors = trainer.best_score.view(len(tried), -1).mean(1).tolist()
+    heads = _judged_heads(trainer, objective, problem, errors.index(min(errors)))
+    return Tuned(_chosen(tried, errors) | _best_head(heads), _report(tried, errors) + heads)
+
+
+def _objective(y: Array, members: Sequence[Candidate], count: int) -> ManyHeads:
+    """The members' own blurs, on bins with room for the widest."""
+    shares = torch.tensor([[member.blur] for member in members])
+    widest = shares.max().item()
+    sigma = widest * count / (1 + 6 * widest)
+    bins = automatic_bins(y, count, sigma)
+    blurred = histogram_objective(bins, sigma)
+    if bins.step is not None and widest > shares.min():
+        own = blurred.target.with_sigma(sigma * shares / widest)  # type: ignore[attr-defined]
+        blurred = HistogramObjective(bins.low, bins.high, bins, own)
+    sharp = [histogram_objective(automatic_bins(y, n, s), s) for n, s in HEADS]
+    return ManyHeads(bins.low, bins.high, (blurred, *sharp))
+
+
+@torch.no_grad()
+def _judged_heads(
+    trainer: Trainer, objective: ManyHeads, problem: Problem, best: int
+) -> list[dict[str, float]]:
+    """CRPS of each sharp histogram, at its best temperature, for the best candidate's members."""
+    network = trainer.network.eval()
+    start = best * len(problem.folds)
+    found: list[list[float]] = []
+    for member, fold in enumerate(problem.folds, start):
+        rows = fold[:FOR_TEMPERATURE]
+        parts = [network(problem.x[r].expand(network.members, -1, -1)) for r in rows.split(CHUNK)]
+        outputs, y = torch.cat([part[member] for part in parts]), problem.y[rows].double()
+        found.append([_crps(head, part, y) for head, part in objective.parts(outputs.double())[1:]])
+    means = np.mean(found, axis=0).tolist()
+    heads = zip(HEADS, means, strict=True)
+    return [{"bins": count, "sigma": sigma, "crps": crps} for (count, sigma), crps in heads]
+
+
+def _crps(head: HistogramObjective, outputs: Tensor, y: Tensor) -> float:
+    predicted = head.distribution(outputs)
+    return scores.crps(Temperature.fit(predicted, y).apply(predicted), y)
+
+
+def _chosen(tried: Sequence[Candidate], errors: Sequence[float]) -> dict[str, Any]:
+    """For each setting its value in the best of those that differ from the first in it alone.
+
+    What is no better than the first by more than chance leaves it.
+    """
+    first, parameters = tried[0], {}
+    for name in ("blur", "dropout", "weight_decay"):
+        own = [i for i, c in enumerate(tried) if _differs(c, first) == [name]]
+        best = min(own, key=lambda i: errors[i])
+        better = errors[best] < (1 - WORTH) * errors[0]
+        parameters[name] = getattr(tried[best] if better else first, name)
+    return parameters
+
+
+def _differs(one: Candidate, other: Candidate) -> list[str]:
+    names = ("blur", "dropout", "weight_decay")
+    return [name for name in names if getattr(one, name) != getattr(other, name)]
+
+
+def _best_head(heads: list[dict[str, float]]) -> dict[str, Any]:
+    best = min(heads, key=lambda head: head["crps"])
+    return {"bins": int(best["bins"]), "sigma": best["sigma"]}
+
+
+def _report(tried: Sequence[Candidate], errors: Sequence[float]) -> list[dict[str, float]]:
+    return [vars(c) | {"error": error} for c, error in zip(tried, errors, strict=True)]

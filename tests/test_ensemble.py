@@ -1,0 +1,236 @@
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from softbins import Bins, Histogram, ensemble, scores
+from softbins.binning import automatic_bins, blurred_objective, histogram_objective
+from softbins.calibration import Conformal, Temperature
+from softbins.ensemble import KINDS, Finish
+from softbins.network import EmbeddedMLP
+
+BINS = Bins.uniform(-12.0, 12.0, 96)  # a quarter of the noise below
+
+
+def objective(deviation=1.0, bins=BINS):
+    """Targets whose Gaussians have that standard deviation."""
+    return histogram_objective(bins, deviation / bins.step)
+
+
+def forecasts(mean, deviation):
+    """Outputs that predict Gaussians."""
+    return objective(deviation).constant(torch.as_tensor(mean, dtype=torch.float64))
+
+
+def simulated(rows, seed=0, noise=1.0):
+    generator = torch.Generator().manual_seed(seed)
+    mean = 3 * torch.randn(rows, generator=generator, dtype=torch.float64).clamp(-2, 2)
+    return mean, mean + noise * torch.randn(rows, generator=generator, dtype=torch.float64)
+
+
+def fit(mean, trees, y, weight=None, deviation=1.0):
+    outputs = forecasts(mean, deviation)
+    trees = None if trees is None else np.asarray(trees, dtype=np.float64)
+    weight = None if weight is None else torch.as_tensor(weight, dtype=torch.float64)
+    y = torch.as_tensor(y, dtype=torch.float64)
+    return Finish.fit(objective(), outputs.unsqueeze(0), trees, y, weight)
+
+
+# The share of the trees
+
+SHARES = {
+    # With gap g = trees - mean and error e = y - mean the squared error is least at (g e) / (g g).
+    "golden": ([0, 0], [1, 2], [1, 1], None, 3 / 5),
+    "golden with weights": ([0, 0], [1, 2], [1, 1], [2, 1], 4 / 6),
+    "a weight of zero is no row": ([0, 0, 0], [1, 2, 9], [1, 1, -9], [1, 1, 0], 3 / 5),
+    "trees as good as perfect": ([0, 1, 2], [3, 4, 6], [3, 4, 6], None, 1.0),
+    "beyond the trees": ([0, 0], [1, 1], [3, 3], None, 1.0),
+    "away from the trees": ([0, 0], [1, 1], [-3, -3], None, 0.0),
+    "trees that say the same": ([0, 1], [0, 1], [3, 4], None, 0.0),
+    "at right angles": ([0, 0], [1, 1], [2, -2], None, 0.0),
+    "perfect network": ([0, 1, 2], [3, 4, 6], [0, 1, 2], None, 0.0),
+    "no trees": ([0, 0], None, [1, 1], None, 0.0),
+}
+
+
+@pytest.mark.parametrize("case", SHARES)
+def test_share(case):
+    mean, trees, y, weight, expected = SHARES[case]
+    assert fit(mean, trees, y, weight).share == pytest.approx(expected, abs=1e-6)
+
+
+def test_share_of_noise():
+    mean, y = simulated(1000)
+    noise = 5 * torch.randn(1000, dtype=torch.float64)
+    assert fit(mean, noise.numpy(), y).share == 0.0
+    assert fit(noise.clamp(-9, 9), mean.numpy(), y).share == pytest.approx(1, abs=0.05)
+
+
+def test_share_of_two_that_err_independently():
+    # Errors of variances a and b are least in the mix with b's share a / (a + b).
+    _, y = simulated(2000)
+    mean = y + 1.0 * torch.randn(len(y), dtype=torch.float64)
+    trees = y + 0.5 * torch.randn(len(y), dtype=torch.float64)
+    found = fit(mean.clamp(-9, 9), trees.numpy(), y).share
+    assert found == pytest.approx(1 / (1 + 0.25), abs=0.04)
+
+
+def test_a_gain_too_small_is_not_worth_the_trees():
+    # The share would be 1/2 of a gap of 0.1, which saves 0.0025 of the 1.0025 that is there.
+    y = np.array([1.05, -0.95] * 10)
+    assert fit(np.zeros(20), np.full(20, 0.1), y).share == 0.0
+    assert fit(np.zeros(20), np.full(20, 1.0), y + 0.45).share == pytest.approx(0.5, abs=1e-6)
+
+
+# The temperature
+
+
+@pytest.mark.parametrize("deviation", [0.4, 0.7, 1.0, 1.5, 3.0])
+def test_temperature_gives_the_forecast_its_right_width(deviation):
+    # f^(1/t) of a Gaussian has t times its variance: t = (noise / deviation)^2.
+    mean, y = simulated(1000)
+    finish = fit(mean, None, y, deviation=deviation)
+    assert finish.temperature.t == pytest.approx(1 / deviation**2, rel=0.15)
+    outputs = forecasts(mean, deviation).unsqueeze(0)
+    finished = finish.distribution(objective(), outputs, None)
+    assert finished.stddev.mean().item() == pytest.approx(1.0, rel=0.08)
+    raw = Histogram(BINS, logits=outputs[0])
+    assert scores.crps(finished, y) <= scores.crps(raw, y) + 1e-9
+
+
+# Predictions
+
+
+def test_the_distribution_has_the_mean_that_is_predicted():
+    mean, y = simulated(200)
+    trees = (y + 0.1).numpy()
+    finish = fit(mean, trees, y, deviation=2.0)
+    assert 0 < finish.share <= 1
+    outputs = forecasts(torch.stack([mean, mean + 0.5, mean - 0.1]), 2.0)
+    predicted = finish.mean(objective(), outputs, trees)
+    members = Histogram(BINS, logits=outputs).mean.mean(0)
+    expected = (1 - finish.share) * members + finish.share * torch.from_numpy(trees)
+    torch.testing.assert_close(predicted, expected)
+    distribution = finish.distribution(objective(), outputs, trees)
+    torch.testing.assert_close(distribution.mean, predicted, rtol=0, atol=1e-8)
+
+
+def test_members_that_agree_are_as_one():
+    mean, y = simulated(50)
+    finish = fit(mean, None, y, deviation=2.0)
+    outputs = forecasts(mean, 2.0)
+    one, three = (finish.distribution(objective(), outputs.expand(n, -1, -1), None) for n in (1, 3))
+    torch.testing.assert_close(one.probs, three.probs)
+
+
+def test_pooled_gaussians_are_no_wider_than_they_are():
+    # The geometric mean of two Gaussians of one width is the Gaussian half-way.
+    finish = Finish(0.0, Temperature(1.0), {})
+    outputs = forecasts(torch.tensor([[-1.0], [2.0]]), 1.0)
+    pooled = finish.distribution(objective(), outputs, None)
+    assert pooled.mean.item() == pytest.approx(0.5)
+    assert pooled.stddev.item() == pytest.approx(1.0, rel=1e-2)
+
+
+def test_the_blurred_mean_is_predicted_and_the_sharp_histogram_is_shown():
+    y = np.random.default_rng(0).normal(size=300)
+    sharp = histogram_objective(automatic_bins(y, 100, 2.0), 2.0)
+    both = blurred_objective(y, sharp, 0.1, 64)
+    blurred = both.blurred.constant(torch.full((1, 1), 0.0, dtype=torch.float64))
+    other = sharp.constant(torch.full((1, 1), -0.2, dtype=torch.float64))
+    finish, outputs = Finish(0.0, Temperature(1.0), {}), torch.cat([blurred, other], -1)
+    assert finish.mean(both, outputs, None).item() == pytest.approx(0.0, abs=1e-4)
+    distribution = finish.distribution(both, outputs, None)
+    assert distribution.bins == sharp.bins
+    assert distribution.mean.item() == pytest.approx(0.0, abs=1e-4)
+    # As narrow as the sharp one was.
+    width = Histogram(sharp.bins, logits=other[0, 0]).stddev.item()
+    assert distribution.stddev.item() == pytest.approx(width, rel=0.05)
+
+
+# Intervals
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("deviation", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+def test_intervals_cover(kind, deviation, coverage):
+    mean, y = simulated(600)
+    bias = 0.3  # whatever the forecast is worth
+    finish = fit(mean + bias, None, y, deviation=deviation)
+    mean, y = simulated(2000, seed=1)
+    distribution = finish.distribution(objective(), forecasts(mean + bias, deviation)[None], None)
+    low, high = finish.intervals[kind].interval(distribution, coverage)
+    covered = ((low <= y) & (y <= high)).double().mean().item()
+    # Sampling of both, the held-out rows and the new ones: three standard deviations.
+    slack = 3 * math.sqrt(coverage * (1 - coverage) * (1 / 600 + 1 / 2000))
+    assert covered == pytest.approx(coverage, abs=slack)
+
+
+def test_each_kind_has_intervals_from_all_rows():
+    mean, y = simulated(300)
+    finish = fit(mean, None, y)
+    assert set(finish.intervals) == {"central", "shortest"}
+    for kind, conformal in finish.intervals.items():
+        assert isinstance(conformal, Conformal)
+        assert (conformal.kind, len(conformal.depths)) == (kind, 300)
+
+
+# Files
+
+
+def test_file_and_back_to_the_bit():
+    mean, y = simulated(500)
+    finish = fit(mean, (y + 0.3).numpy(), y, deviation=1.7)
+    header = json.loads(json.dumps(finish.to_json()))
+    tensors = finish.tensors() | {"something else": torch.zeros(1)}
+    assert all(t.dtype == torch.float64 for name, t in tensors.items() if "depths" in name)
+    again = Finish.from_file(header, tensors)
+    assert again == finish
+    assert list(tensors) == ["something else"]
+
+
+# Folds
+
+
+@pytest.mark.parametrize("chunk", [3, 4096])
+@pytest.mark.parametrize("members", [3, 6])
+def test_each_row_is_judged_by_the_members_that_left_it_out(monkeypatch, members, chunk):
+    monkeypatch.setattr(ensemble, "CHUNK", chunk)
+    network = EmbeddedMLP(2, [0], (8,), BINS.count, seeds=range(members)).double().eval()
+    x, (_, y) = torch.randn(40, 2), simulated(40)
+    folds = [torch.tensor(f) for f in ([5, 1, 7, 30], [2, 39, 0], [8, 9, 10, 11, 12])]
+    trees, weight = np.linspace(-1, 1, 12), np.linspace(1, 2, 40)
+    found = Finish.of_folds(network, objective(), x, y.numpy(), weight, folds, trees)
+    with torch.no_grad():
+        outputs = network(x.double().expand(members, -1, -1))
+    # Members 0 and 3 have left out the first fold, and so on.
+    teams = torch.cat([outputs[f::3, fold] for f, fold in enumerate(folds)], 1)
+    assert teams.shape == (members // 3, 12, BINS.count)
+    rows = torch.cat(folds)
+    expected = Finish.fit(objective(), teams, trees, y[rows], torch.from_numpy(weight)[rows])
+    assert found.share == pytest.approx(expected.share, abs=1e-12)
+    assert found.temperature.t == pytest.approx(expected.temperature.t)
+    for kind in KINDS:
+        assert found.intervals[kind].depths == pytest.approx(expected.intervals[kind].depths)
+
+
+def test_no_more_rows_are_judged_than_needed(monkeypatch):
+    monkeypatch.setattr(ensemble, "JUDGES", 6)
+    network = EmbeddedMLP(2, [], (8,), BINS.count, seeds=[1, 2]).double().eval()
+    x, (_, y) = torch.randn(40, 2), simulated(40)
+    found = Finish.of_folds(
+        network, objective(), x, y.numpy(), None, [torch.arange(10), torch.arange(10, 20)], None
+    )
+    assert len(found.intervals["central"].depths) == 6
+
+
+@pytest.mark.parametrize("limit", [1, 50, 10**6])
+def test_the_temperature_needs_only_some_of_the_rows(monkeypatch, limit):
+    monkeypatch.setattr(ensemble, "FOR_TEMPERATURE", limit)
+    mean, y = simulated(100)
+    finish = fit(mean, None, y, weight=np.ones(100))
+    assert math.isfinite(finish.temperature.t)
+    assert len(finish.intervals["central"].depths) == 100

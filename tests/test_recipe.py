@@ -1,0 +1,211 @@
+import math
+from dataclasses import fields
+
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from softbins import Bins, HistogramRegressor
+from softbins.columns import Columns
+from softbins.recipe import (
+    FOLDS,
+    PAIRED_ROWS,
+    automatic_blur,
+    different,
+    embedded_inputs,
+    held_out,
+    kept,
+    recipe_for,
+)
+
+ROWS = [*range(2, 40), 63, 64, 65, 100, 255, 256, 257, 512, 599, 600]
+BATCHES = [1, 7, 32, 33, 64, 256]
+
+
+# Folds
+
+
+@pytest.mark.parametrize("most", [1, 2, 4, 8, 10])
+@pytest.mark.parametrize("rows", ROWS)
+def test_folds_are_disjoint_and_as_equal_as_can_be(rows, most):
+    members = min(most, rows)
+    folds = held_out(rows, members, seed=3)
+    assert len(folds) == len(different(folds)) == members
+    together = torch.cat(folds)
+    assert len(together.unique()) == len(together)
+    assert together.min() >= 0
+    assert together.max() < rows
+    sizes = [len(fold) for fold in folds]
+    assert max(sizes) - min(sizes) <= 1
+    count = min(max(FOLDS, members), rows)
+    assert set(sizes) <= {rows // count, math.ceil(rows / count)}
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_all_folds_cover_all_rows(rows):
+    together = torch.cat(held_out(rows, min(FOLDS, rows), seed=3))
+    assert together.sort().values.tolist() == list(range(rows))
+
+
+@pytest.mark.parametrize("members", [2, 4, 8, 16])
+def test_in_large_tables_two_members_leave_out_the_same(members):
+    rows = PAIRED_ROWS + 100
+    folds = held_out(rows, members, seed=3)
+    assert len(folds) == members
+    apart = different(folds)
+    assert len(apart) == members // 2
+    for member, fold in enumerate(folds):
+        assert fold is apart[member % len(apart)]
+    together = torch.cat(apart)
+    assert len(together.unique()) == len(together)
+    for part, fold in zip(kept(rows, folds, 256), folds, strict=True):
+        assert not torch.isin(part, fold).any()
+        assert rows - len(fold) - 1 <= len(part) <= rows - len(fold)
+
+
+def test_an_odd_number_of_members_has_no_pairs():
+    folds = held_out(PAIRED_ROWS + 100, 3, seed=3)
+    assert len(folds) == len(different(folds)) == 3
+
+
+def test_folds_are_random_and_the_seeds_own():
+    one, same, other = (torch.cat(held_out(200, 8, seed)) for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert not torch.equal(one, one.sort().values)
+    # A member's fold does not depend on how many others there are, up to FOLDS.
+    for few, many in zip(held_out(200, 2, 1), held_out(200, 8, 1), strict=False):
+        assert torch.equal(few, many)
+
+
+@pytest.mark.parametrize("members", [4, 8])
+@pytest.mark.parametrize("start", range(len(BATCHES)))
+def test_kept_rows_are_all_others(start, members):
+    # All numbers of rows from 2 to 600, each with two of the sizes of a batch.
+    for rows in range(2 + start, 601, len(BATCHES)):
+        for batch in (BATCHES[start], BATCHES[start - 1]):
+            check_kept(rows, min(members, rows), batch)
+
+
+def check_kept(rows, members, batch):
+    folds = held_out(rows, members, seed=rows)
+    parts = kept(rows, folds, batch)
+    assert len(parts) == len(folds)
+    # What a stack needs: as many batches for all.
+    assert len({math.ceil(len(part) / batch) for part in parts}) == 1
+    everything = torch.arange(rows)
+    for part, fold in zip(parts, folds, strict=True):
+        others = everything[~torch.isin(everything, fold)]
+        # One row less where the batches would not come out even otherwise.
+        assert len(others) - 1 <= len(part) <= len(others)
+        assert torch.equal(part, others[: len(part)])
+        assert len(part) >= 1
+
+
+@given(st.integers(2, 600), st.integers(1, 12), st.integers(1, 300))
+def test_kept_rows_of_any_table(rows, members, batch):
+    check_kept(rows, min(members, rows), batch)
+
+
+# Choices
+
+
+def recipe(rows=1000, **parameters):
+    return recipe_for(HistogramRegressor(**parameters), rows)
+
+
+@pytest.mark.parametrize("preset", ["default", "fast"])
+@pytest.mark.parametrize("rows", [1, 2, 10, 100, 1000, 20_000, 500_000])
+def test_what_is_chosen_can_be_trained(rows, preset):
+    found = recipe(rows, preset=preset)
+    for field in fields(found):
+        value = getattr(found, field.name)
+        if field.name == "hidden":
+            assert isinstance(value, tuple)
+            assert min(value) >= 1
+        else:
+            assert isinstance(value, int)
+            assert value >= 1
+    assert found.patience <= found.epochs
+
+
+def test_fast_is_faster():
+    for rows in (100, 1000, 20_000):
+        usual, fast = recipe(rows), recipe(rows, preset="fast")
+        steps = [r.members * r.epochs / r.batch_size for r in (usual, fast)]
+        assert steps[1] <= steps[0] / 2
+
+
+def test_small_tables_get_small_batches_and_more_epochs():
+    recipes = [recipe(rows) for rows in (50, 500, 5000, 50_000)]
+    sizes, epochs = [r.batch_size for r in recipes], [r.epochs for r in recipes]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+    assert epochs == sorted(epochs, reverse=True)
+    assert epochs[0] > epochs[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field"),
+    [
+        ("members", 3, "members"),
+        ("hidden", (5, 6), "hidden"),
+        ("bins", 77, "bins"),
+        ("bins", Bins.uniform(0.0, 1.0, 50), "bins"),
+        ("batch_size", 13, "batch_size"),
+        ("max_epochs", 17, "epochs"),
+        ("patience", 9, "patience"),
+    ],
+)
+@pytest.mark.parametrize("preset", ["default", "fast"])
+def test_what_is_given_stays(preset, name, value, field):
+    assert getattr(recipe(preset=preset, **{name: value}), field) == value
+
+
+def test_given_epochs_limit_the_patience_that_is_chosen():
+    assert recipe(max_epochs=1000).patience > recipe(max_epochs=50).patience
+
+
+@pytest.mark.parametrize("preset", ["slow", "", None, "DEFAULT"])
+def test_another_preset_is_refused(preset):
+    with pytest.raises(ValueError, match=f"^preset: .*got {preset!r}"):
+        recipe(preset=preset)
+
+
+# Blur
+
+
+def test_the_blur_grows_with_the_noise_within_limits():
+    shares = [automatic_blur(noise, 2.0) for noise in (0.0, 1e-6, 0.05, 0.08, 0.1, 1.0, 1e9)]
+    assert shares == sorted(shares)
+    assert 0 < shares[0] == shares[1] < shares[3] < shares[-2] == shares[-1] < 1
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_the_blur_is_a_share_whatever_the_unit(scale):
+    assert automatic_blur(0.1 * scale, 2.0 * scale) == pytest.approx(automatic_blur(0.1, 2.0))
+
+
+@pytest.mark.parametrize(("noise", "spread"), [(None, 1.0), (0.1, 0.0), (None, 0.0)])
+def test_the_blur_where_nothing_is_known(noise, spread):
+    assert 0 < automatic_blur(noise, spread) < 1
+
+
+# Inputs
+
+
+def test_numbers_are_embedded_and_nothing_else():
+    frame = pd.DataFrame(
+        {
+            "text": ["a", "b", "a", "c"],
+            "number": [1.5, 2.5, 3.5, 4.5],
+            "truth": [True, False, True, True],
+            "gaps": [1.0, None, 3.0, 4.0],
+            "empty": [None, None, None, None],
+        }
+    )
+    columns = Columns.fit(frame)
+    chosen = [columns.origins[place] for place in embedded_inputs(columns)]
+    assert [(origin.column, origin.role) for origin in chosen] == [(1, "value"), (3, "value")]
