@@ -168,6 +168,21 @@ def test_a_circle_ends():
     assert np.isfinite(Forest.from_tensors(tensors).predict(x)).all()
 
 
+def test_a_tree_deeper_than_it_has_nodes_is_refused():
+    tensors = Forest.of([fitted(*table("plain"))], 10).tensors()
+    tensors["forest.depths"] = tensors["forest.depths"] + 10**12
+    with pytest.raises(ValueError, match="^forest.depths: "):
+        Forest.from_tensors(tensors)
+
+
+@pytest.mark.parametrize("name", ["feature", "threshold", "left", "right", "value", "depths"])
+def test_arrays_of_different_lengths_are_refused(name):
+    tensors = Forest.of([fitted(*table("plain"))], 10).tensors()
+    tensors[f"forest.{name}"] = tensors[f"forest.{name}"][:-1]
+    with pytest.raises(ValueError, match="^forest"):
+        Forest.from_tensors(tensors)
+
+
 @pytest.mark.parametrize("name", [*ARRAYS, "rest"])
 def test_a_missing_tensor_is_named(name):
     tensors = Forest.of([fitted(*table("plain"))], 10).tensors()

@@ -177,7 +177,7 @@ BAD = [
     (
         # Two members have left out eight rows each.
         ["predict", "some.model", "new.csv", "-o", "-", "--interval", "0.99"],
-        "coverage: 0.99 needs at least 99 held-out rows, got 16; hold out more, or ask for at most",
+        "coverage: 0.99 needs at least 99 held-out rows, got 16; hold out more, ask for at most",
     ),
     (
         ["predict", "some.model", "new.csv", "-o", "-", "--quantiles", "0.1,high"],

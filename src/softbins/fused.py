@@ -31,6 +31,7 @@ UNDERFLOW = 1e-37  # a softmax below this has lost digits, and its logarithm wit
 REACH = 5.5  # sigmas that a window reaches at least: what is left out weighs less than 4e-8
 NODES_PER_SIGMA = 48  # the cubic term of the expansion is then at most 2e-7
 LARGEST_TABLE = 2_000_000  # numbers
+LARGEST_UNIT = 1e10  # cubes of distances must fit into float32
 # NaN as an integer is the most negative one on x86, where no cell is, but 0 on some processors.
 NAN_HAS_A_CELL = torch.tensor(math.nan).long().item() >= 0
 
@@ -81,6 +82,8 @@ def _table(low: float, high: float, count: int, ratio: float) -> Table | None:
     spacing = (high - low) / cells
     rounding = max(abs(low), abs(high)) * torch.finfo(torch.float32).eps
     if 2 * half > count or 6 * half * cells > LARGEST_TABLE or rounding > spacing / 4:
+        return None
+    if not 1 / LARGEST_UNIT < spacing < LARGEST_UNIT:
         return None
     with torch.inference_mode(False), torch.no_grad():
         return _build(low, high, count, ratio, half, cells)

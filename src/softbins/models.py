@@ -30,7 +30,8 @@ def training_data(
     categorical = regressor.categorical_features
     listed = categorical is not None and not isinstance(categorical, str)
     X, y = _checked(regressor, X, y, text=listed)
-    target, weights = np.asarray(y, dtype=np.float64), _checked_weight(weight, len(y))
+    # A copy, because a frame's column may be read-only, which torch does not take.
+    target, weights = np.array(y, dtype=np.float64), _checked_weight(weight, len(y))
     used = ... if weights is None else weights > 0  # a row without weight is no row
     columns = Columns.fit(X, categorical, used)
     # scikit-learn finds names in more kinds of tables.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 import torch
@@ -22,6 +23,7 @@ FEW_ROWS = 500  # up to which every row is left out by some member, to calibrate
 PAIRED_ROWS = 2000  # from which on two members leave out the same fold
 BATCHES = 20  # in an epoch, at least, as long as batches stay larger than SMALLEST_BATCH
 SMALLEST_BATCH = 64
+EPOCHS = 80  # at least
 STEPS = 1200  # of training, at least
 COUNT = 128  # bins
 BLURRED_COUNT = 64  # bins of the histogram of blurred targets
@@ -45,23 +47,39 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
     if regressor.preset not in get_args(Preset):
         raise ValueError(f"preset: expected 'default' or 'fast', got {regressor.preset!r}")
     fast = regressor.preset == "fast"
-    members = _chosen(regressor.members, _members(rows, fast))
-    batch = _chosen(regressor.batch_size, _batch(rows))
-    steps = math.ceil(rows * (1 - 1 / FOLDS) / batch) if isinstance(batch, int) else 1
-    epochs = max(80, math.ceil(STEPS / max(steps, 1))) // (2 if fast else 1)
-    epochs = _chosen(regressor.max_epochs, epochs)
+    members = _whole("members", regressor.members, min(_members(rows, fast), rows))
+    batch = _whole("batch_size", regressor.batch_size, _batch(rows))
+    steps = math.ceil(rows * (1 - 1 / FOLDS) / batch)
+    epochs = max(EPOCHS, math.ceil(STEPS / steps)) // (2 if fast else 1)
+    epochs = _whole("max_epochs", regressor.max_epochs, epochs)
+    bins = COUNT if regressor.bins == "auto" else regressor.bins
     return Recipe(
         members=members,
-        hidden=_chosen(regressor.hidden, (WIDTH,) * 3),
-        bins=_chosen(regressor.bins, COUNT),
+        hidden=_layers(regressor.hidden),
+        bins=bins if isinstance(bins, Bins) else _whole("bins", bins, COUNT),
         batch_size=batch,
         epochs=epochs,
-        patience=_chosen(regressor.patience, max(10, epochs // 4)),
+        patience=_whole("patience", regressor.patience, max(10, epochs // 4)),
     )
 
 
-def _chosen(value: Any, automatic: Any) -> Any:
-    return automatic if isinstance(value, str) and value == "auto" else value
+def _whole(name: str, value: Any, automatic: int) -> int:
+    """A parameter that is a whole number of at least 1, or "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return automatic
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name}: need 'auto' or a whole number of at least 1, got {value!r}")
+    return int(value)
+
+
+def _layers(hidden: Any) -> tuple[int, ...]:
+    if isinstance(hidden, str) and hidden == "auto":
+        return (WIDTH,) * 3
+    if isinstance(hidden, (str, Integral)) or not len(hidden):
+        raise ValueError(
+            f"hidden: need 'auto' or sizes of layers, such as (64, 64), got {hidden!r}"
+        )
+    return tuple(_whole("hidden", size, WIDTH) for size in hidden)
 
 
 def _members(rows: int, fast: bool) -> int:

@@ -234,8 +234,6 @@ class HistogramRegressor(StackedRegressor):
         return tuning.tune(problem, start, recipe.hidden, settings, BLURRED_COUNT, first, shown)
 
     def _settings(self, recipe: Recipe) -> Settings:
-        if not (isinstance(recipe.members, int) and recipe.members >= 1):
-            raise ValueError(f"members: need a whole number of at least 1, got {self.members!r}")
         return Settings(
             epochs=recipe.epochs,
             batch_size=recipe.batch_size,
@@ -255,6 +253,11 @@ class HistogramRegressor(StackedRegressor):
             raise ValueError(
                 f"early_stopping: n_samples={rows} leaves no row to train on; give more rows, or "
                 "turn it off"
+            )
+        if recipe.members > rows:
+            raise ValueError(
+                f"members: {recipe.members} cannot leave out a row each of n_samples={rows}; "
+                "take fewer"
             )
         return held_out(rows, recipe.members, seed)
 
@@ -319,7 +322,10 @@ class HistogramRegressor(StackedRegressor):
         """The predicted distribution of every row; without early stopping, members' mixture."""
         check_is_fitted(self)
         if self.finish_ is None:
-            return super().predict_distribution(X)
+            mixture = super().predict_distribution(X)
+            # Of two histograms the sharp one has the shape, and the blurred one the mean.
+            blurred = isinstance(self.objective_, BlurredObjective)
+            return mixture.with_mean(torch.from_numpy(self.predict(X))) if blurred else mixture
         parts = [self.finish_.distribution(self.objective_, *part) for part in self._parts(X)]
         logits = torch.cat([part.logits for part in parts])
         return Histogram(self.bins_, logits=logits)
@@ -342,9 +348,8 @@ class HistogramRegressor(StackedRegressor):
             return as_numpy(torch.stack(distribution.interval(coverage, kind), -1))
         if kind not in self.finish_.intervals:
             raise ValueError(f"kind: expected 'central' or 'shortest', got {kind!r}")
-        return as_numpy(
-            torch.stack(self.finish_.intervals[kind].interval(distribution, coverage), -1)
-        )
+        ends = self.finish_.intervals[kind].interval(distribution, coverage)
+        return as_numpy(torch.stack(ends, -1))
 
     def _parts(self, X: Any) -> Iterator[tuple[Tensor, Array | None]]:
         """The members' outputs (V, rows, k) and the trees' predictions, a chunk at a time."""
@@ -358,8 +363,9 @@ class HistogramRegressor(StackedRegressor):
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         network, finish, forest = self.network_, self.finish_, self.forest_
-        shape = {"embedded": network.embedded, "hidden": network.hidden, "members": network.members}
-        header: dict[str, Any] = {"network": shape, "bias": self.bins_.bias}
+        shape = {"hidden": list(network.hidden), "members": network.members}
+        header: dict[str, Any] = {"network": shape | {"embedded": network.embedded}}
+        header["bias"] = list(self.bins_.bias or ())
         header["finish"] = None if finish is None else finish.to_json()
         header["trees"] = forest is not None
         tensors = {"edges": self.bins_.edges}

@@ -284,18 +284,20 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self, rows: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Mean objective, MAE and RMSE of each member on its rows, without dropout."""
+        """Weighted mean objective, MAE and RMSE of each member on its rows, without dropout."""
         self.network.eval()
         objective = self.objective_of_running
-        sums = torch.zeros(3, self.network.members, dtype=torch.float64)
+        sums = torch.zeros(4, self.network.members, dtype=torch.float64)
         for index, real in _chunks(rows):
             x, y = self._data(index)
             outputs = self.network(x)
-            error = (objective.decode(outputs) - y).double()
+            # Targets are float64 where float32 would blur them, and means as well.
+            error = (objective.decode(outputs.to(y)) - y).double()
             losses = objective.rows(outputs, y).double()
-            parts = torch.stack([losses, error.abs(), error.square()])
-            sums += torch.where(real, parts, 0.0).sum(-1).cpu()
-        loss, mae, mse = sums / torch.tensor([len(r) for r in rows])
+            weight = torch.ones_like(error) if self.weight is None else self.weight[index].double()
+            parts = torch.stack([losses, error.abs(), error.square(), torch.ones_like(error)])
+            sums += torch.where(real, parts * weight, 0.0).sum(-1).cpu()
+        loss, mae, mse = sums[:3] / sums[3]
         return {"objective": loss, "mae": mae, "rmse": mse.sqrt()}
 
     def gradient_norm(self) -> Tensor:
