@@ -20,6 +20,9 @@ from softbins import storage
 from softbins.bins import Bins
 from softbins.columns import AS_CATEGORIES, DATES, Array, Columns, library_of
 
+LARGEST = 1e37  # target, and one over the smallest spread of targets
+
+
 # Data
 
 
@@ -32,6 +35,7 @@ def training_data(
     X, y = _checked(regressor, X, y, text=listed)
     # A copy, because a frame's column may be read-only, which torch does not take.
     target, weights = np.array(y, dtype=np.float64), _checked_weight(weight, len(y))
+    _check_unit(target)
     used = ... if weights is None else weights > 0  # a row without weight is no row
     columns = Columns.fit(X, categorical, used)
     # scikit-learn finds names in more kinds of tables.
@@ -73,6 +77,15 @@ def _checked(
         if "could not convert string" not in str(error):
             raise
         raise ValueError(f"{error}; {AS_CATEGORIES}") from error
+
+
+def _check_unit(y: Array) -> None:
+    largest, spread = float(np.abs(y).max()), float(y.max()) - float(y.min())
+    if largest > LARGEST or 0 < spread < 1 / LARGEST:
+        raise ValueError(
+            f"y: targets of up to {largest:g} that differ by {spread:g} at most cannot be trained "
+            "in float32; give them in another unit"
+        )
 
 
 def _checked_weight(weight: ArrayLike | None, rows: int) -> Array | None:

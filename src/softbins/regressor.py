@@ -31,8 +31,6 @@ from softbins.training import CHUNK, Monitor, Progress, Settings, Trainer
 Array = NDArray[np.float64]
 Output = Literal["mean", "median", "mode"]
 
-LARGEST = 1e37  # target, and one over the smallest spread of targets
-
 
 class StackedRegressor(RegressorMixin, BaseEstimator):
     """What both regressors share: everything but the choice of the objective."""
@@ -322,11 +320,6 @@ def range_of(y: Array, given: tuple[float, float] | None, bins: int | Bins) -> t
 def target_tensor(y: Array) -> Tensor:
     """Float32 unless that would blur the targets, such as prices around 1e9 that differ by 1."""
     largest, spread = float(np.abs(y).max()), float(y.max()) - float(y.min())
-    if largest > LARGEST or 0 < spread < 1 / LARGEST:
-        raise ValueError(
-            f"y: targets of up to {largest:g} that differ by {spread:g} at most cannot be trained "
-            "in float32; give them in another unit"
-        )
     sharp = largest * np.finfo(np.float32).eps <= 1e-5 * spread
     return torch.from_numpy(y.astype(np.float32 if sharp else np.float64))
 
