@@ -224,8 +224,8 @@ def _calibrated(depths: Sequence[float], coverage: float) -> float:
     if rows < needed:
         raise ValueError(
             f"coverage: {coverage} needs at least {needed} held-out rows, got {rows}; "
-            f"hold out more, ask for at most {math.floor(1e4 * rows / (rows + 1)) / 1e4:g}, or take "
-            "intervals that are not calibrated"
+            f"hold out more, ask for at most {math.floor(1e4 * rows / (rows + 1)) / 1e4:g}, or "
+            "take intervals that are not calibrated"
         )
     return depths[rows - _rank(rows, coverage)]
 
