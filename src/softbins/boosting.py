@@ -24,6 +24,7 @@ Rows = NDArray[np.int64]
 ENSEMBLES = 4  # at least, over all folds
 ROUNDS = 300
 RATE = 0.08
+WIDE = 200  # columns, beyond which there are fewer rounds: each takes as much longer
 LEAVES = ((5_000, 2), (20_000, 5), (math.inf, 20))  # fewest rows of a leaf, up to so many rows
 ARRAYS = ("feature", "threshold", "left", "right", "value", "roots", "depths")
 
@@ -92,6 +93,10 @@ class Forest:
 
     def _check(self) -> None:
         nodes = len(self.value)
+        if len({nodes, *map(len, (self.feature, self.threshold, self.left, self.right))}) > 1:
+            raise ValueError("forest: its arrays differ in length")
+        if len(self.roots) != len(self.depths) or (self.depths > nodes).any():
+            raise ValueError("forest.depths: need one for each tree, of at most its nodes")
         for name in ("left", "right", "roots", "feature"):
             places = getattr(self, name)
             limit = self.features if name == "feature" else nodes
@@ -122,9 +127,9 @@ def grow(
     judges = [fold[:limit] for fold in folds]
     for fold, judged in zip(folds, judges, strict=True):
         used = np.setdiff1d(np.arange(len(y)), fold)
-        weights = None if weight is None else weight[used]
+        part, weights = x[used], None if weight is None else weight[used]
         numbers = range(len(models), len(models) + each)
-        grown = [_model(len(used), n, seed).fit(x[used], y[used], weights) for n in numbers]
+        grown = [_model(part, n, seed).fit(part, y[used], weights) for n in numbers]
         models += grown
         stages.append(np.mean([_stages(model, x[judged]) for model in grown], axis=0))
     predicted, rows = np.concatenate(stages, 1), np.concatenate(judges)
@@ -138,12 +143,13 @@ def _stages(model: HistGradientBoostingRegressor, x: Array) -> Array:
     return np.stack(list(model.staged_predict(x)))
 
 
-def _model(rows: int, number: int, seed: int) -> HistGradientBoostingRegressor:
+def _model(x: Array, number: int, seed: int) -> HistGradientBoostingRegressor:
     """Every second ensemble sees half of the columns at a split: together they err less."""
+    rows, columns = x.shape
     leaf = next(leaf for most, leaf in LEAVES if rows <= most)
     return HistGradientBoostingRegressor(
         learning_rate=RATE,
-        max_iter=ROUNDS,
+        max_iter=max(ROUNDS * WIDE // max(columns, WIDE), 1),
         min_samples_leaf=leaf,
         max_features=0.5 if number % 2 else 1.0,
         early_stopping=False,

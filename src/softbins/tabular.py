@@ -71,7 +71,8 @@ class HistogramRegressor(StackedRegressor):
     """A regressor for tables that predicts a calibrated distribution for every row.
 
     Where a parameter is "auto", the number of rows and the noise decide (softbins.recipe);
-    `preset="fast"` takes about a quarter of the time. `sigma` counts in bin widths. With
+    `preset="fast"` takes about a quarter of the time. A number of `bins` means equal ones, and
+    `sigma` counts in their widths; `blur` is a share of the targets' range. With
     `early_stopping`, each of the `members` leaves out an eighth of the rows, stops where it errs
     least on them, and the same rows decide whether boosted `trees` take part, fit a temperature
     and make `predict_interval` hold what it promises. Without, all rows train all members, and
@@ -199,8 +200,8 @@ class HistogramRegressor(StackedRegressor):
     def tune(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Choose blur, dropout, weight decay, bins and sigma for this table, then fit with them.
 
-        Candidates are trained side by side on two folds, for half as long as `fit` would, and
-        the best value of each parameter is set. `tuning_` has all that was tried.
+        Candidates are trained side by side on two folds, for half as long as `fit` would.
+        `tuning_` has all that was tried.
         """
         probe = clone(self)
         columns, features, target, weight = models.training_data(probe, X, y, sample_weight)
@@ -275,8 +276,10 @@ class HistogramRegressor(StackedRegressor):
         return grow(features, target, weight, parts, JUDGES // len(parts), seed)
 
     def _objective(self, y: Array, recipe: Recipe, grown: Grown | None) -> Objective:
-        given = recipe.bins
-        bins = given if isinstance(given, Bins) else automatic_bins(y, given, self.sigma)
+        bins = recipe.bins
+        if not isinstance(bins, Bins):
+            make = automatic_bins if self.bins == "auto" else Bins.covering
+            bins = make(y, bins, self.sigma)
         range_of(y, None, bins)
         cost = bias(histogram_objective(bins, self.sigma), y)
         warn_of_bias(cost, y)

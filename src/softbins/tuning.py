@@ -169,7 +169,10 @@ def tune(
     trainer.run(progress)
     errors = trainer.best_score.view(len(tried), -1).mean(1).tolist()
     heads = _judged_heads(trainer, objective, problem, errors.index(min(errors)))
-    return Tuned(_chosen(tried, errors) | _best_head(heads), _report(tried, errors) + heads)
+    # A number of bins would mean equal ones, which heavy tails cannot do with.
+    stretched = objective.heads[1].bins.step is None
+    chosen = _chosen(tried, errors) | ({} if stretched else _best_head(heads))
+    return Tuned(chosen, _report(tried, errors) + heads)
 
 
 def _objective(y: Array, members: Sequence[Candidate], count: int) -> ManyHeads:
