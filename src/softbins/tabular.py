@@ -359,8 +359,10 @@ class HistogramRegressor(StackedRegressor):
         features = models.prediction_data(self, X)
         for start in range(0, len(features), CHUNK):
             part = features[start : start + CHUNK]
-            trees = None if self.forest_ is None else self.forest_.predict(part)
-            yield self._outputs_of(part), trees
+            yield (
+                self._outputs_of(part),
+                None if self.forest_ is None else self.forest_.predict(part),
+            )
 
     # Files
 
