@@ -26,6 +26,12 @@ KNOTS = 16  # for each bin, in the table of a stretched target's mean
 WORTH_SAYING = 0.01  # of the targets' standard deviation
 
 
+def equal_bins(y: Array, count: int, sigma: float) -> Bins:
+    """Equal bins that cover the targets with room for their Gaussians."""
+    _check(count, sigma)
+    return Bins.covering(y, count, sigma, ROOM)
+
+
 def automatic_bins(y: Array, count: int, sigma: float) -> Bins:
     """Equal bins that cover the targets, or stretched ones if their tails are heavy.
 
@@ -37,7 +43,7 @@ def automatic_bins(y: Array, count: int, sigma: float) -> Bins:
     tenth, ninetieth = np.quantile(y, (0.1, 0.9))
     middle = max(third - first, (ninetieth - tenth) / 3)
     if middle == 0 or middle >= HEAVY * (high - low) or not math.isfinite(high / middle):
-        return Bins.covering(y, count, sigma, ROOM)
+        return equal_bins(y, count, sigma)
     spread = third - first if third > first else middle
     ends = np.arcsinh((np.array([low, high]) - median) / spread)
     return Bins(median + spread * np.sinh(Bins.covering(ends, count, sigma, ROOM).edges.numpy()))

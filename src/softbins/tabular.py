@@ -25,6 +25,7 @@ from softbins.binning import (
     automatic_bins,
     bias,
     blurred_objective,
+    equal_bins,
     histogram_objective,
     listening_outputs,
     sharp_part,
@@ -278,7 +279,7 @@ class HistogramRegressor(StackedRegressor):
     def _objective(self, y: Array, recipe: Recipe, grown: Grown | None) -> Objective:
         bins = recipe.bins
         if not isinstance(bins, Bins):
-            make = automatic_bins if self.bins == "auto" else Bins.covering
+            make = automatic_bins if self.bins == "auto" else equal_bins
             bins = make(y, bins, self.sigma)
         range_of(y, None, bins)
         cost = bias(histogram_objective(bins, self.sigma), y)
