@@ -232,10 +232,24 @@ def page(everything: Sequence[Score]) -> list[str]:
     """The whole table in Markdown."""
     scores = Scores(everything)
     capped = [score for score in everything if "capped" in score]
-    lines = ["# Accuracy at the defaults", "", *HEAD, ""]
+    lines = ["# Accuracy at the defaults", "", *HEAD, "", *progress(scores), ""]
     for measure in MEASURES:
         lines += measure_table(scores, measure)
     return lines + interval_table(scores) + time_table(scores, capped)
+
+
+def progress(scores: Scores) -> list[str]:
+    """On how many splits each table's means rest, and what is left to run."""
+    ours = {table: len(scores.of("mae", table, OURS)) for table in data.NAMES}
+    methods = [m for m in scores.methods if m != OURS]
+    common = {t: [len(scores.of("mae", t, m)) for m in methods] for t in ours}
+    counts = {t: min([n, *(c for c in common[t] if c)]) for t, n in ours.items() if n}
+    used = ", ".join(f"{table} {count}" for table, count in counts.items())
+    left = ", ".join(table for table, count in ours.items() if not count)
+    return [
+        f"Splits that all methods with a result have: {used}.",
+        f"Not run yet: {left or 'none'}.",
+    ]
 
 
 HEAD = (
