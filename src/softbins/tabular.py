@@ -72,7 +72,7 @@ class HistogramRegressor(StackedRegressor):
     """A regressor for tables that predicts a calibrated distribution for every row.
 
     Where a parameter is "auto", the number of rows and the noise decide (softbins.recipe);
-    `preset="fast"` takes about a quarter of the time. A number of `bins` means equal ones, and
+    `preset="fast"` takes about half of the time. A number of `bins` means equal ones, and
     `sigma` counts in their widths; `blur` is a share of the targets' range. With
     `early_stopping`, each of the `members` leaves out an eighth of the rows, stops where it errs
     least on them, and the same rows decide whether boosted `trees` take part, fit a temperature
