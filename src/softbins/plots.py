@@ -15,11 +15,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from softbins import scores
-from softbins.checks import require
 from softbins.histogram import Histogram
 from softbins.tables import library
 
@@ -361,7 +359,7 @@ def _ridges(distribution: Histogram, chosen: Sequence[int]) -> tuple[Array, Arra
 
 def checked_column(name: str, values: Any, rows: int | None = None) -> Array:
     """One finite number for each row, and for as many rows as there are."""
-    result = _checked_numbers(name, values)
+    result = scores.checked_numbers(name, values)
     if result.ndim != 1 or len(result) == 0:
         raise ValueError(f"{name}: need one number for each row, got shape {result.shape}")
     if rows is not None and len(result) != rows:
@@ -370,7 +368,7 @@ def checked_column(name: str, values: Any, rows: int | None = None) -> Array:
 
 
 def _ends(intervals: Any, rows: int) -> Array:
-    result = _checked_numbers("intervals", intervals)
+    result = scores.checked_numbers("intervals", intervals)
     if result.shape != (rows, 2):
         raise ValueError(f"intervals: need low and high ends, ({rows}, 2), got {result.shape}")
     crossed = np.flatnonzero(result[:, 0] > result[:, 1])
@@ -378,17 +376,6 @@ def _ends(intervals: Any, rows: int) -> Array:
         i = int(crossed[0])
         low, high = result[i]
         raise ValueError(f"intervals: low {low:g} is above high {high:g} at index {i}; swap them")
-    return result
-
-
-def _checked_numbers(name: str, values: Any) -> Array:
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu().numpy()
-    try:
-        result = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: need an array of numbers ({error})") from error
-    require(name, torch.from_numpy(result))
     return result
 
 

@@ -137,7 +137,7 @@ def pinball(y: Any, quantiles: Any, levels: Levels, sample_weight: Any = None) -
     0.95
     """
     target, nominal = _targets("y", y), _levels("levels", levels)
-    predicted = _numbers("quantiles", quantiles)
+    predicted = checked_numbers("quantiles", quantiles)
     expected = (len(target), *np.shape(levels))
     if predicted.shape != expected:
         raise ValueError(
@@ -286,7 +286,7 @@ def checked_targets(distribution: Histogram, y: Any) -> Tensor:
 
 def _targets(name: str, values: Any) -> Array:
     """One finite number for each of at least one row."""
-    result = _numbers(name, values)
+    result = checked_numbers(name, values)
     if result.ndim != 1:
         raise ValueError(f"{name}: need one number for each row, got shape {result.shape}")
     if len(result) == 0:
@@ -294,7 +294,7 @@ def _targets(name: str, values: Any) -> Array:
     return result
 
 
-def _numbers(name: str, values: Any) -> Array:
+def checked_numbers(name: str, values: Any) -> Array:
     """Finite numbers as float64; a copy, because torch does not take read-only arrays."""
     if isinstance(values, Tensor):
         values = _numpy(values)
@@ -326,7 +326,7 @@ def _check_rows(name: str, values: Array, rows: int) -> None:
 
 def _levels(name: str, levels: Levels) -> Array:
     """One or more probabilities strictly between 0 and 1."""
-    result = np.atleast_1d(_numbers(name, levels))
+    result = np.atleast_1d(checked_numbers(name, levels))
     if result.ndim != 1 or len(result) == 0:
         raise ValueError(f"{name}: need a number or a list of them, got shape {result.shape}")
     wrong = np.flatnonzero((result <= 0) | (result >= 1))
