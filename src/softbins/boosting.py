@@ -1,8 +1,8 @@
 """Boosted trees beside the networks: where trees are better, their mean takes part.
 
-scikit-learn's HistGradientBoostingRegressor grows them, one ensemble for each held-out fold. What
-is kept are plain arrays, which a model file can hold without pickle, and which predict the same
-numbers.
+scikit-learn's HistGradientBoostingRegressor grows them, for each held-out fold from the other rows.
+What is kept are plain arrays, which a model file can hold without pickle, and which predict the
+same numbers.
 """
 
 from __future__ import annotations

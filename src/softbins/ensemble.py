@@ -1,7 +1,7 @@
 """From members and trees to one distribution, as held-out rows advise.
 
-A held-out row is predicted by the one member that has not seen it. From such rows come three
-things: how much the trees' mean counts, the temperature, and the depths of conformal intervals.
+A held-out row is predicted by the members, one or two, that have not seen it. From such rows come
+three things: how much the trees' mean counts, a temperature, and depths for conformal intervals.
 """
 
 from __future__ import annotations

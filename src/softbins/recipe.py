@@ -1,6 +1,6 @@
 """What `HistogramRegressor` does where it is left to choose: by the number of rows and the noise.
 
-Every number here was judged on all tables of benchmarks/accuracy, none on one of them alone.
+The numbers were chosen by errors on tables of benchmarks/accuracy, some of them on a few only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from softbins.columns import Columns
 
 Preset = Literal["default", "fast"]
 
-FOLDS = 8  # each member leaves out another one, and is stopped and calibrated by it
+FOLDS = 8  # each member leaves out one, and is stopped and calibrated by it
 FEW_ROWS = 500  # up to which every row is left out by some member, to calibrate with
 PAIRED_ROWS = 2000  # from which on two members leave out the same fold
 BATCHES = 20  # in an epoch, at least, as long as batches stay larger than SMALLEST_BATCH

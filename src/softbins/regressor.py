@@ -253,7 +253,7 @@ class NeuralRegressor(StackedRegressor):
             predict_constant(network, objective, y[:1])
         else:
             trainer.run(progress_callback(self.progress))
-        # Predictions are made in float64: a row's does not depend on the rows beside it.
+        # Predictions are made in float64: the rows beside a row do not matter but for rounding.
         network = network.cpu().double().eval()
         fitted = {"network_": network, "objective_": objective, "center_": center}
         fitted |= {"history_": trainer.history, "n_epochs_": trainer.epoch}

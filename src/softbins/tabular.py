@@ -179,7 +179,7 @@ class HistogramRegressor(StackedRegressor):
             predict_constant(network, objective, trainer.y[:1])
         else:
             trainer.run(progress_callback(self.progress))
-        # Predictions are made in float64: a row's does not depend on the rows beside it.
+        # Predictions are made in float64: the rows beside a row do not matter but for rounding.
         network = network.cpu().double().eval()
         finish = None
         if folds is not None and not constant:
