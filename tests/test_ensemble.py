@@ -8,7 +8,7 @@ import torch
 from softbins import Bins, Histogram, ensemble, scores
 from softbins.binning import automatic_bins, blurred_objective, histogram_objective
 from softbins.calibration import Conformal, Temperature
-from softbins.ensemble import KINDS, Finish
+from softbins.ensemble import KINDS, Finish, refined
 from softbins.network import EmbeddedMLP
 
 BINS = Bins.uniform(-12.0, 12.0, 96)  # a quarter of the noise below
@@ -127,7 +127,7 @@ def test_members_that_agree_are_as_one():
 
 def test_pooled_gaussians_are_no_wider_than_they_are():
     # The geometric mean of two Gaussians of one width is the Gaussian half-way.
-    finish = Finish(0.0, Temperature(1.0), {})
+    finish = Finish(0.0, 1, Temperature(1.0), {})
     outputs = forecasts(torch.tensor([[-1.0], [2.0]]), 1.0)
     pooled = finish.distribution(objective(), outputs, None)
     assert pooled.mean.item() == pytest.approx(0.5)
@@ -140,7 +140,7 @@ def test_the_blurred_mean_is_predicted_and_the_sharp_histogram_is_shown():
     both = blurred_objective(y, sharp, 0.1, 64)
     blurred = both.blurred.constant(torch.full((1, 1), 0.0, dtype=torch.float64))
     other = sharp.constant(torch.full((1, 1), -0.2, dtype=torch.float64))
-    finish, outputs = Finish(0.0, Temperature(1.0), {}), torch.cat([blurred, other], -1)
+    finish, outputs = Finish(0.0, 1, Temperature(1.0), {}), torch.cat([blurred, other], -1)
     assert finish.mean(both, outputs, None).item() == pytest.approx(0.0, abs=1e-4)
     distribution = finish.distribution(both, outputs, None)
     assert distribution.bins == sharp.bins
@@ -148,6 +148,52 @@ def test_the_blurred_mean_is_predicted_and_the_sharp_histogram_is_shown():
     # As narrow as the sharp one was.
     width = Histogram(sharp.bins, logits=other[0, 0]).stddev.item()
     assert distribution.stddev.item() == pytest.approx(width, rel=0.05)
+
+
+# Bins cut into parts
+
+
+@pytest.mark.parametrize("parts", [2, 4, 8])
+@pytest.mark.parametrize("place", [0.0, 0.1, 0.37])
+def test_refined_gaussians_are_gaussians_on_finer_bins(parts, place):
+    """Their logarithms are parabolas, but for what a bin's integral adds: h^2 / 24 of the bend."""
+    y = torch.tensor([place], dtype=torch.float64)
+    coarse = Histogram(BINS, logits=objective(1.0).constant(y))
+    finer = refined(coarse, parts)
+    assert finer.bins == Bins.uniform(-12.0, 12.0, 96 * parts)
+    expected = objective(1.0, finer.bins).distribution(objective(1.0, finer.bins).constant(y))
+    torch.testing.assert_close(finer.probs, expected.probs, rtol=0, atol=1e-2 / parts)
+    assert finer.mean.item() == pytest.approx(place, abs=1e-6)
+
+
+def test_one_part_is_the_histogram_itself():
+    histogram = Histogram(BINS, logits=forecasts([0.3], 1.0))
+    assert refined(histogram, 1) is histogram
+
+
+def test_unequal_bins_are_cut_where_they_are():
+    bins = Bins(torch.tensor([0.0, 1.0, 3.0, 7.0]))
+    finer = refined(Histogram(bins, logits=torch.zeros(3)), 2)
+    assert finer.bins.edges.tolist() == [0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0]
+    torch.testing.assert_close(finer.probs, torch.full((6,), 1 / 6))
+
+
+@pytest.mark.parametrize(("noise", "parts"), [(0.03, 8), (0.06, 8), (0.2, 4), (1.0, 1), (3.0, 1)])
+def test_bins_are_cut_where_more_is_known_than_they_can_say(noise, parts):
+    """Gaussians of deviation 1 are far too wide for such noise, and a bin of 1/4 may be as well."""
+    mean, y = simulated(2000, noise=noise)
+    finish = fit(mean, None, y)
+    assert finish.parts == parts
+    predicted = finish.distribution(objective(), forecasts(mean, 1.0).unsqueeze(0), None)
+    best = noise / math.sqrt(math.pi)  # the CRPS of the true Gaussian, on average
+    coarse = BINS.step / 8 / 12  # a bin's part cannot do better than this
+    assert scores.crps(predicted, y) < 1.1 * best + coarse
+
+
+def test_bins_of_ones_own_are_left_as_they_are():
+    mean, y = simulated(500, noise=0.01)
+    outputs = forecasts(mean, 1.0).unsqueeze(0)
+    assert Finish.fit(objective(), outputs, None, y, None, finest=1).parts == 1
 
 
 # Intervals

@@ -272,7 +272,7 @@ def test_the_cosine_schedule_ends_near_zero():
     rates = []
     for step in (0, 2 * result.steps, 4 * result.steps):
         result._set_learning_rate(step)
-        rates.append(result.optimiser.param_groups[0]["lr"])
+        rates.append(result.optimiser.rate)
     assert rates == pytest.approx([1e-2, 5e-3, 0.0])
 
 

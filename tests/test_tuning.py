@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from softbins import HistogramRegressor
+from softbins.adam import Adam
 from softbins.binning import automatic_bins, histogram_objective
 from softbins.tuning import Candidate, CandidateMLP, ManyHeads, _chosen, candidates
 
@@ -47,7 +48,7 @@ def test_members_have_their_own_dropout_and_decay():
     assert (mask[1] == 0).float().mean() == pytest.approx(0.5, abs=0.02)
     assert mask[1].max() == 2
     before = [parameter.detach().clone() for parameter in network.parameters()]
-    network.decay(torch.optim.AdamW(network.parameters(), lr=0.1))
+    network.decay(Adam(list(network.parameters()), 0.1))
     for old, new in zip(before, network.parameters(), strict=True):
         torch.testing.assert_close(new[0], old[0])
         torch.testing.assert_close(new[1], 0.9 * old[1])

@@ -116,6 +116,12 @@ class Bins:
         reported.bias = bias
         return reported
 
+    def finer(self, parts: int) -> Bins:
+        """The bins with each of them cut into equal parts."""
+        shares = torch.arange(parts, dtype=self.edges.dtype, device=self.edges.device) / parts
+        inner = torch.lerp(self.edges[:-1, None], self.edges[1:, None], shares)
+        return Bins(torch.cat([inner.flatten(), self.edges[-1:]]))
+
     def __len__(self) -> int:
         return self.count
 

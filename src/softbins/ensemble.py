@@ -1,11 +1,13 @@
 """From members and trees to one distribution, as held-out rows advise.
 
 A held-out row is predicted by the members, one or two, that have not seen it. From such rows come
-three things: how much the trees' mean counts, a temperature, and depths for conformal intervals.
+what is done to the histograms: how much the trees' mean counts, whether bins are too wide for what
+is known, a temperature, and depths for conformal intervals.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softbins import scores
 from softbins.calibration import Conformal, Kind, Temperature
 from softbins.histogram import Histogram
 from softbins.network import Stack
@@ -23,17 +26,22 @@ from softbins.training import CHUNK
 
 Array = NDArray[np.float64]
 
-JUDGES = 20_000  # held-out rows that are used, at most
+JUDGES = 10_000  # held-out rows that are used, at most
 FOR_TEMPERATURE = 4_000
 WORTH = 0.005  # of the squared error, that trees must save to be kept
+FINEST = 8  # parts of a bin, at most
 KINDS: tuple[Kind, ...] = ("central", "shortest")
 
 
 @dataclass(frozen=True)
 class Finish:
-    """What held-out rows have said: the trees' share of the mean, a temperature, and intervals."""
+    """What held-out rows have said: the trees' share of the mean, a temperature, and intervals.
+
+    Bins are cut into so many `parts` for a distribution.
+    """
 
     share: float
+    parts: int
     temperature: Temperature
     intervals: dict[Kind, Conformal]
 
@@ -45,21 +53,23 @@ class Finish:
         trees: Array | None,
         y: Tensor,
         weight: Tensor | None,
+        finest: int = FINEST,
     ) -> Finish:
         """From outputs (members, n, k) and the trees' predictions (n,) for held-out rows.
 
-        The members are those that have left the row out, usually one or two.
+        The members are those that have left the row out, usually one or two. Bins are cut into
+        `finest` parts at most.
         """
         mean, predicted = objective.decode(outputs).mean(0), _pooled(objective, outputs)
         share = 0.0 if trees is None else _share(mean, torch.from_numpy(trees), y, weight)
         mean = _blend(mean, trees, share)
         some = slice(None, None, max(1, len(y) // FOR_TEMPERATURE))
-        chosen = Histogram(predicted.bins, logits=predicted.logits[some]).with_mean(mean[some])
+        chosen = Histogram(predicted.bins, logits=predicted.logits[some])
         weights = None if weight is None else weight[some]
-        temperature = Temperature.fit(chosen, y[some], weights)
-        finished = temperature.apply(predicted).with_mean(mean)
+        parts, temperature = _sharpness(chosen, mean[some], y[some], weights, finest)
+        finished = temperature.apply(refined(predicted, parts)).with_mean(mean)
         intervals = {kind: Conformal.fit(finished, y, kind) for kind in KINDS}
-        return cls(share, temperature, intervals)
+        return cls(share, parts, temperature, intervals)
 
     @classmethod
     @torch.no_grad()
@@ -72,6 +82,7 @@ class Finish:
         weight: Array | None,
         folds: Sequence[Tensor],
         trees: Array | None,
+        finest: int = FINEST,
     ) -> Finish:
         """From the rows of different folds; member v has left out fold v modulo their number."""
         judges = [fold[: JUDGES // len(folds)] for fold in folds]
@@ -83,7 +94,7 @@ class Finish:
         rows = torch.cat(judges)
         weights = None if weight is None else torch.from_numpy(weight)[rows]
         y = torch.from_numpy(target)[rows]
-        return cls.fit(objective, torch.cat(teams, 1), trees, y, weights)
+        return cls.fit(objective, torch.cat(teams, 1), trees, y, weights, finest)
 
     def mean(self, objective: Objective, outputs: Tensor, trees: Array | None) -> Tensor:
         """Predicted means for outputs (V, n, k) and the trees' predictions (n,)."""
@@ -92,11 +103,13 @@ class Finish:
     def distribution(self, objective: Objective, outputs: Tensor, trees: Array | None) -> Histogram:
         """Predicted distributions, whose means are those of `mean`."""
         mean = self.mean(objective, outputs, trees)
-        return self.temperature.apply(_pooled(objective, outputs)).with_mean(mean)
+        predicted = refined(_pooled(objective, outputs), self.parts)
+        return self.temperature.apply(predicted).with_mean(mean)
 
     def to_json(self) -> dict[str, Any]:
         """The numbers; depths are in `tensors`."""
-        return {"share": self.share, "temperature": self.temperature.to_json()}
+        temperature = self.temperature.to_json()
+        return {"share": self.share, "parts": self.parts, "temperature": temperature}
 
     def tensors(self) -> dict[str, Tensor]:
         """The depths of the held-out rows, for a model file."""
@@ -112,7 +125,8 @@ class Finish:
             kind: tensors.pop(f"depths.{kind}").tolist() for kind in KINDS
         }
         intervals = {kind: Conformal(kind, tuple(part)) for kind, part in depths.items()}
-        return cls(header["share"], Temperature.from_json(header["temperature"]), intervals)
+        temperature = Temperature.from_json(header["temperature"])
+        return cls(header["share"], header["parts"], temperature, intervals)
 
 
 def _pooled(objective: Objective, outputs: Tensor) -> Histogram:
@@ -122,6 +136,46 @@ def _pooled(objective: Objective, outputs: Tensor) -> Histogram:
     """
     members = objective.distribution(outputs)
     return Histogram(members.bins, logits=members.logits.mean(0))
+
+
+def refined(predicted: Histogram, parts: int) -> Histogram:
+    """Each bin cut into parts, between which the probability changes as it does between bins.
+
+    The logarithms follow the parabola through those of a bin and its neighbours, which a
+    Gaussian's do: a temperature then finds a peak that is narrower than a bin.
+    """
+    if parts == 1:
+        return predicted
+    logits = predicted.logits
+    first = 2 * logits[..., :1] - logits[..., 1:2]
+    last = 2 * logits[..., -1:] - logits[..., -2:-1]
+    around = torch.cat([first, logits, last], -1).unsqueeze(-1)
+    before, after = around[..., :-2, :], around[..., 2:, :]
+    place = (torch.arange(parts).to(logits) + 0.5) / parts - 0.5
+    slope, bend = (after - before) / 2, (after + before) / 2 - around[..., 1:-1, :]
+    finer = around[..., 1:-1, :] + place * (slope + place * bend)
+    return Histogram(predicted.bins.finer(parts), logits=finer.flatten(-2))
+
+
+def _sharpness(
+    predicted: Histogram, mean: Tensor, y: Tensor, weight: Tensor | None, finest: int
+) -> tuple[int, Temperature]:
+    """Into how many parts bins are cut, and the temperature then.
+
+    At a temperature t the Gaussians of the targets are sqrt(t) as wide: as many parts keep their
+    width in bins. More than one are kept if they have the lesser CRPS.
+    """
+    temperature = Temperature.fit(predicted.with_mean(mean), y, weight)
+    parts = min(2 ** max(0, round(-math.log2(temperature.t) / 2)), finest)
+    if parts == 1:
+        return 1, temperature
+    finer = refined(predicted, parts)
+    again = Temperature.fit(finer.with_mean(mean), y, weight)
+    found = [
+        scores.crps(t.apply(histogram).with_mean(mean), y, weight)
+        for t, histogram in ((temperature, predicted), (again, finer))
+    ]
+    return (parts, again) if found[1] < found[0] else (1, temperature)
 
 
 def _blend(mean: Tensor, trees: Array | None, share: float) -> Tensor:

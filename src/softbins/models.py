@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from sklearn.utils import check_X_y
 from sklearn.utils.validation import validate_data
@@ -19,6 +18,7 @@ from torch import Tensor
 from softbins import storage
 from softbins.bins import Bins
 from softbins.columns import AS_CATEGORIES, DATES, Array, Columns, library_of
+from softbins.scaling import Scaling
 
 LARGEST = 1e37  # target, and one over the smallest spread of targets
 
@@ -119,9 +119,9 @@ def save(regressor: Any, path: str | os.PathLike[str]) -> None:
     }
     # Trained in float32, so that nothing is lost.
     tensors = {name: value.float() for name, value in regressor.network_.state_dict().items()}
-    tensors["center"] = torch.from_numpy(regressor.center_)
     more_header, more_tensors = regressor._state()
-    storage.write(path, header | more_header, tensors | more_tensors)
+    tensors |= regressor.scaling_.tensors() | more_tensors
+    storage.write(path, header | more_header, tensors)
 
 
 def training_summary(model: Any) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def load(path: str | os.PathLike[str], classes: Sequence[type]) -> Any:
 
 def _restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     """Make a new estimator a fitted one."""
-    regressor.center_ = tensors.pop("center").numpy()
+    regressor.scaling_ = Scaling.from_tensors(tensors)
     regressor.columns_ = columns = Columns.from_json(header["columns"])
     regressor._set_state(header, tensors)
     # What is left of the tensors are the network's.

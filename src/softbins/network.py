@@ -12,6 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +20,8 @@ from torch import Tensor, nn
 
 # The embeddings' weights and the layers' draw from different streams of the same seed.
 EMBEDDING_STREAM = 2**33
+
+Activation = Literal["silu", "relu"]
 
 
 class Stack(nn.Module):
@@ -157,10 +160,14 @@ class EmbeddedMLP(StackedMLP):
         seeds: Sequence[int],
         dropout: float = 0.0,
         listening: int = 0,
+        activation: Activation = "relu",
     ) -> None:
+        if activation not in get_args(Activation):
+            raise ValueError(f"activation: expected 'silu' or 'relu', got {activation!r}")
         width = features + self.dimensions * len(embedded)
         super().__init__(width, hidden, outputs, seeds, dropout)
         self.embedded, self.features, self.listening = list(embedded), features, listening
+        self.activation = activation
         self.shift, self.scale = self.shift[..., :features], self.scale[..., :features]
         # A stream of its own: the layers were drawn from the seeds themselves.
         parts = [self._drawn(torch.Generator().manual_seed(s + EMBEDDING_STREAM)) for s in seeds]
@@ -189,6 +196,11 @@ class EmbeddedMLP(StackedMLP):
             if generators is not None and self.dropout:
                 x = x * self._mask(x, generators)
         return self._output_layer(x)
+
+    def _hidden_layer(self, layer: int, x: Tensor) -> Tensor:
+        if self.activation == "relu":
+            return super()._hidden_layer(layer, x)
+        return F.silu(torch.baddbmm(self.biases[layer], x, self.weights[layer]))
 
     def _output_layer(self, x: Tensor) -> Tensor:
         weight, bias = self.weights[-1], self.biases[-1]

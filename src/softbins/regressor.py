@@ -26,6 +26,7 @@ from softbins.histogram import Histogram
 from softbins.network import StackedMLP
 from softbins.objectives import HistogramObjective, Objective, make_objective
 from softbins.progress import progress_callback
+from softbins.scaling import Scaling
 from softbins.training import CHUNK, Monitor, Progress, Settings, Trainer
 
 Array = NDArray[np.float64]
@@ -68,29 +69,35 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
             return as_numpy(torch.cat(parts))
         if output not in ("median", "mode"):
             raise ValueError(f"output: expected 'mean', 'median' or 'mode', got {output!r}")
-        return as_numpy(getattr(self.predict_distribution(X), output))
+        return as_numpy(torch.cat([getattr(part, output) for part in self._distributions(X)]))
 
     def predict_distribution(self, X: Any) -> Histogram:
         """The predicted distribution of every row, the mixture of all members."""
-        parts = [self.objective_.distribution(outputs) for outputs in self._outputs(X)]
-        probs = torch.cat([part.probs.mean(0) for part in parts])
-        return Histogram(parts[0].bins, probs=probs)
+        parts = list(self._distributions(X))
+        return Histogram(parts[0].bins, logits=torch.cat([part.logits for part in parts]))
+
+    def _distributions(self, X: Any) -> Iterator[Histogram]:
+        """Predicted distributions, a chunk of rows at a time: all at once may fill the memory."""
+        for outputs in self._outputs(X):
+            yield mixture(self.objective_.distribution(outputs))
 
     def predict_quantiles(self, X: Any, q: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Array:
         """Quantiles, one column for each level in `q`."""
         levels = np.atleast_1d(np.asarray(q, dtype=np.float64)).tolist()
-        return as_numpy(self.predict_distribution(X).quantile(levels))
+        return as_numpy(torch.cat([part.quantile(levels) for part in self._distributions(X)]))
 
     def predict_interval(
         self, X: Any, coverage: float = 0.9, kind: Literal["central", "shortest"] = "central"
     ) -> Array:
         """Ends of an interval with probability `coverage`: columns low and high."""
-        return as_numpy(torch.stack(self.predict_distribution(X).interval(coverage, kind), -1))
+        parts = [part.interval(coverage, kind) for part in self._distributions(X)]
+        return as_numpy(torch.cat([torch.stack(ends, -1) for ends in parts]))
 
     def predict_cdf(self, X: Any, y: ArrayLike) -> Array:
         """Probability of at most each value in `y`, one column for each."""
         values = torch.from_numpy(np.atleast_1d(np.asarray(y, dtype=np.float64)))
-        return as_numpy(self.predict_distribution(X).cdf(values.unsqueeze(-1)).T)
+        parts = [part.cdf(values.unsqueeze(-1)).T for part in self._distributions(X)]
+        return as_numpy(torch.cat(parts))
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Random targets from the predicted distribution, one column for each sample."""
@@ -109,7 +116,7 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
 
     @torch.no_grad()
     def _outputs_of(self, features: Array) -> Tensor:
-        x = torch.from_numpy((features - self.center_).astype(np.float32)).double()
+        x = self.scaling_(features).double()
         with one_thread():
             outputs: Tensor = self.network_(x.expand(self.network_.members, -1, -1))
         return outputs
@@ -239,8 +246,8 @@ class NeuralRegressor(StackedRegressor):
         settings: Settings,
     ) -> dict[str, Any]:
         device = chosen_device(self.device)
-        center = features.mean(axis=0)
-        x = torch.from_numpy((features - center).astype(np.float32)).to(device)
+        scaling = Scaling.standard(features)
+        x = scaling(features).to(device)
         y = target_tensor(target).to(device)
         first = int(check_random_state(self.random_state).randint(2**31 - 1))
         seeds = [first + member for member in range(self.members)]
@@ -255,7 +262,7 @@ class NeuralRegressor(StackedRegressor):
             trainer.run(progress_callback(self.progress))
         # Predictions are made in float64: the rows beside a row do not matter but for rounding.
         network = network.cpu().double().eval()
-        fitted = {"network_": network, "objective_": objective, "center_": center}
+        fitted = {"network_": network, "objective_": objective, "scaling_": scaling}
         fitted |= {"history_": trainer.history, "n_epochs_": trainer.epoch}
         if isinstance(objective, HistogramObjective):
             fitted["bins_"] = objective.bins
@@ -315,6 +322,11 @@ def range_of(y: Array, given: tuple[float, float] | None, bins: int | Bins) -> t
         room = max(abs(low), 1.0) / 2
         return low - room, high + room
     return low, high
+
+
+def mixture(members: Histogram) -> Histogram:
+    """The mean of the members' probabilities."""
+    return Histogram(members.bins, logits=members.probs.mean(0).log())
 
 
 def target_tensor(y: Array) -> Tensor:

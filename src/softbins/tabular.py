@@ -34,9 +34,9 @@ from softbins.binning import (
 from softbins.bins import Bias, Bins
 from softbins.boosting import Forest, Grown, grow
 from softbins.columns import Columns
-from softbins.ensemble import JUDGES, Finish
+from softbins.ensemble import FINEST, JUDGES, Finish
 from softbins.histogram import Histogram
-from softbins.network import EmbeddedMLP
+from softbins.network import Activation, EmbeddedMLP
 from softbins.objectives import Objective
 from softbins.progress import progress_callback
 from softbins.recipe import (
@@ -56,11 +56,14 @@ from softbins.regressor import (
     StackedRegressor,
     as_numpy,
     chosen_device,
+    mixture,
     one_thread,
     predict_constant,
     range_of,
     target_tensor,
 )
+from softbins.scaling import Kind as Scale
+from softbins.scaling import Scaling
 from softbins.training import CHUNK, Monitor, Progress, Settings, Trainer
 from softbins.tuning import Candidate, Problem, Tuned
 
@@ -94,8 +97,11 @@ class HistogramRegressor(StackedRegressor):
         members: int | Auto = "auto",
         embeddings: bool = True,
         trees: bool = True,
+        scaling: Scale = "robust",
+        activation: Activation = "silu",
         dropout: float = 0.1,
         learning_rate: float = 6e-3,
+        beta_2: float = 0.95,
         weight_decay: float = 1e-2,
         schedule: Literal["constant", "cosine"] = "cosine",
         batch_size: int | Auto = "auto",
@@ -117,8 +123,11 @@ class HistogramRegressor(StackedRegressor):
         self.members = members
         self.embeddings = embeddings
         self.trees = trees
+        self.scaling = scaling
+        self.activation = activation
         self.dropout = dropout
         self.learning_rate = learning_rate
+        self.beta_2 = beta_2
         self.weight_decay = weight_decay
         self.schedule = schedule
         self.batch_size = batch_size
@@ -146,8 +155,11 @@ class HistogramRegressor(StackedRegressor):
             "members": 1,
             "embeddings": False,
             "trees": False,
+            "scaling": "standard",
+            "activation": "relu",
             "dropout": 0.0,
             "learning_rate": 1e-3,
+            "beta_2": 0.999,
             "weight_decay": 0.0,
             "schedule": "constant",
             "batch_size": 256,
@@ -168,12 +180,12 @@ class HistogramRegressor(StackedRegressor):
         constant = target.min() == target.max()
         grown = None if constant else self._grown(features, target, weight, folds, first)
         objective = self._objective(target, recipe, grown)
-        center = features.mean(axis=0)
-        x = torch.from_numpy((features - center).astype(np.float32))
+        scaling = Scaling.of(features, self.scaling)
+        x = scaling(features)
         seeds = [first + member for member in range(recipe.members)]
         embedded = embedded_inputs(columns) if self.embeddings else []
         shape = (x.shape[1], embedded, recipe.hidden, objective.outputs, seeds, self.dropout)
-        network = EmbeddedMLP(*shape, listening=listening_outputs(objective))
+        network = EmbeddedMLP(*shape, listening_outputs(objective), self.activation)
         trainer = self._trainer(network, objective, x, target, weight, folds, settings)
         if constant:
             predict_constant(network, objective, trainer.y[:1])
@@ -185,13 +197,15 @@ class HistogramRegressor(StackedRegressor):
         if folds is not None and not constant:
             trees = None if grown is None else grown.held_out
             parts = different(folds)
-            finish = Finish.of_folds(network, objective, x, target, weight, parts, trees)
+            data = (x, target, weight, parts, trees)
+            finest = 1 if isinstance(self.bins, Bins) else FINEST
+            finish = Finish.of_folds(network, objective, *data, finest)
         forest = grown.forest if grown is not None and finish and finish.share else None
         return {
             "network_": network,
             "objective_": objective,
             "bins_": sharp_part(objective).bins,
-            "center_": center,
+            "scaling_": scaling,
             "finish_": finish,
             "forest_": forest,
             "history_": trainer.history,
@@ -225,7 +239,7 @@ class HistogramRegressor(StackedRegressor):
         blur = automatic_blur(None if grown is None else grown.error, spread)
         start = Candidate(blur, self.dropout, self.weight_decay)
         problem = Problem(
-            torch.from_numpy((features - features.mean(axis=0)).astype(np.float32)),
+            Scaling.of(features, self.scaling)(features),
             target_tensor(target),
             None if weight is None else torch.from_numpy(weight).float(),
             embedded_inputs(columns) if self.embeddings else [],
@@ -233,13 +247,15 @@ class HistogramRegressor(StackedRegressor):
             kept(len(target), folds, settings.batch_size),
         )
         shown = progress_callback(self.progress)
-        return tuning.tune(problem, start, recipe.hidden, settings, BLURRED_COUNT, first, shown)
+        network = (recipe.hidden, self.activation)
+        return tuning.tune(problem, start, *network, settings, BLURRED_COUNT, first, shown)
 
     def _settings(self, recipe: Recipe) -> Settings:
         return Settings(
             epochs=recipe.epochs,
             batch_size=recipe.batch_size,
             learning_rate=self.learning_rate,
+            beta_2=self.beta_2,
             weight_decay=self.weight_decay,
             schedule=self.schedule,
             max_seconds=self.max_seconds,
@@ -324,15 +340,21 @@ class HistogramRegressor(StackedRegressor):
 
     def predict_distribution(self, X: Any) -> Histogram:
         """The predicted distribution of every row; without early stopping, members' mixture."""
-        check_is_fitted(self)
-        if self.finish_ is None:
-            mixture = super().predict_distribution(X)
-            # Of two histograms the sharp one has the shape, and the blurred one the mean.
-            blurred = isinstance(self.objective_, BlurredObjective)
-            return mixture.with_mean(torch.from_numpy(self.predict(X))) if blurred else mixture
-        parts = [self.finish_.distribution(self.objective_, *part) for part in self._parts(X)]
-        logits = torch.cat([part.logits for part in parts])
-        return Histogram(self.bins_, logits=logits)
+        return super().predict_distribution(X)
+
+    def _distributions(self, X: Any) -> Iterator[Histogram]:
+        for outputs, trees in self._parts(X):
+            if self.finish_ is None:
+                yield self._mixture(outputs)
+            else:
+                yield self.finish_.distribution(self.objective_, outputs, trees)
+
+    def _mixture(self, outputs: Tensor) -> Histogram:
+        mixed = mixture(self.objective_.distribution(outputs))
+        if not isinstance(self.objective_, BlurredObjective):
+            return mixed
+        # Of two histograms the sharp one has the shape, and the blurred one the mean.
+        return mixed.with_mean(self.objective_.decode(outputs).mean(0))
 
     def predict_interval(
         self,
@@ -347,16 +369,18 @@ class HistogramRegressor(StackedRegressor):
         which takes the predicted distribution at its word. "central" leaves as much probability
         on either side; "shortest" is narrower where distributions are skewed.
         """
-        distribution = self.predict_distribution(X)
+        check_is_fitted(self)
         if not calibrated or self.finish_ is None:
-            return as_numpy(torch.stack(distribution.interval(coverage, kind), -1))
+            return super().predict_interval(X, coverage, kind)
         if kind not in self.finish_.intervals:
             raise ValueError(f"kind: expected 'central' or 'shortest', got {kind!r}")
-        ends = self.finish_.intervals[kind].interval(distribution, coverage)
-        return as_numpy(torch.stack(ends, -1))
+        conformal = self.finish_.intervals[kind]
+        ends = [conformal.interval(part, coverage) for part in self._distributions(X)]
+        return as_numpy(torch.cat([torch.stack(pair, -1) for pair in ends]))
 
     def _parts(self, X: Any) -> Iterator[tuple[Tensor, Array | None]]:
         """The members' outputs (V, rows, k) and the trees' predictions, a chunk at a time."""
+        check_is_fitted(self)
         features = models.prediction_data(self, X)
         for start in range(0, len(features), CHUNK):
             part = features[start : start + CHUNK]
@@ -394,7 +418,8 @@ class HistogramRegressor(StackedRegressor):
         shape = header["network"]
         inputs, outputs = len(self.columns_.origins), self.objective_.outputs
         layers = (inputs, shape["embedded"], shape["hidden"], outputs)
-        self.network_ = EmbeddedMLP(*layers, range(shape["members"]), self.dropout)
+        seeds, activation = range(shape["members"]), self.activation
+        self.network_ = EmbeddedMLP(*layers, seeds, self.dropout, activation=activation)
 
 
 def load(path: str | os.PathLike[str]) -> NeuralRegressor | HistogramRegressor:

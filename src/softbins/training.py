@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from softbins.adam import Adam
 from softbins.network import Stack
 from softbins.objectives import Objective
 
@@ -39,6 +40,7 @@ class Settings:
     weight_decay: float = 0.0
     schedule: Literal["constant", "cosine"] = "constant"
     adam_epsilon: float = 1e-7
+    beta_2: float = 0.999  # Adam's memory of squared gradients
     max_seconds: float | None = None
     # Stop a member that has not improved for `patience` epochs, and go back to its best one.
     patience: int | None = None
@@ -53,6 +55,8 @@ class Settings:
                 raise ValueError(f"{name}: must be at least 1, got {getattr(self, name)}")
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate: must be positive, got {self.learning_rate}")
+        if not 0 <= self.beta_2 < 1:
+            raise ValueError(f"beta_2: must lie in [0, 1), got {self.beta_2}")
         if self.schedule not in ("constant", "cosine"):
             raise ValueError(f"schedule: expected 'constant' or 'cosine', got {self.schedule!r}")
 
@@ -85,7 +89,13 @@ class Trainer:
         self.generators = [torch.Generator().manual_seed(s + TRAINING_STREAM) for s in seeds]
         self.steps = math.ceil(max(map(len, self.rows)) / settings.batch_size)
         self.parameters = [p for p in network.parameters() if p.requires_grad]
-        self.optimiser = _adam(self.parameters, settings)
+        self.optimiser = Adam(
+            self.parameters,
+            settings.learning_rate,
+            settings.beta_2,
+            settings.adam_epsilon,
+            settings.weight_decay,
+        )
         # Members that have stopped leave the stack; all are back in it when the training ends.
         self.running = list(range(network.members))
         self.objective_of_running = objective
@@ -234,7 +244,7 @@ class Trainer:
         rate = self.settings.learning_rate
         if self.settings.schedule == "cosine":
             rate *= (1 + math.cos(math.pi * step / (self.steps * self.settings.epochs))) / 2
-        self.optimiser.param_groups[0]["lr"] = rate
+        self.optimiser.rate = rate
 
     # Judging
 
@@ -345,17 +355,6 @@ class Trainer:
         self.best_epoch.copy_(tensors["best_epoch"])
         self.epoch, self.seconds = state["epoch"], state["seconds"]
         self.history = list(state["history"])
-
-
-def _adam(parameters: list[nn.Parameter], settings: Settings) -> torch.optim.Optimizer:
-    kind = torch.optim.AdamW if settings.weight_decay else torch.optim.Adam
-    return kind(
-        parameters,
-        lr=settings.learning_rate,
-        eps=settings.adam_epsilon,
-        weight_decay=settings.weight_decay,
-        fused=True,
-    )
 
 
 def _chunks(rows: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins import scores
+from softbins.adam import Adam
 from softbins.binning import automatic_bins, histogram_objective
 from softbins.calibration import Temperature
-from softbins.network import EmbeddedMLP
+from softbins.network import Activation, EmbeddedMLP
 from softbins.objectives import HistogramObjective, Objective
 from softbins.training import CHUNK, Progress, Settings, Trainer
 
@@ -67,9 +68,11 @@ class CandidateMLP(EmbeddedMLP):
         outputs: int,
         seeds: Sequence[int],
         listening: int,
+        activation: Activation = "relu",
     ) -> None:
         largest = max(candidate.dropout for candidate in tried)
-        super().__init__(features, embedded, hidden, outputs, seeds, largest, listening)
+        shape = (features, embedded, hidden, outputs, seeds)
+        super().__init__(*shape, largest, listening, activation)
         self.register_buffer("rates", torch.tensor([c.dropout for c in tried]))
         self.register_buffer("decays", torch.tensor([c.weight_decay for c in tried]))
 
@@ -77,9 +80,9 @@ class CandidateMLP(EmbeddedMLP):
         return self._mask_of(self.rates.mul(256).round().view(-1, 1, 1), x, generators)
 
     @torch.no_grad()
-    def decay(self, optimiser: torch.optim.Optimizer, *_: Any) -> None:
+    def decay(self, optimiser: Adam) -> None:
         """After a step: AdamW's decay, with each member's own strength."""
-        factor = 1 - optimiser.param_groups[0]["lr"] * self.decays
+        factor = 1 - optimiser.rate * self.decays
         for parameter in self.parameters():
             parameter.mul_(factor.view(-1, *(1,) * (parameter.ndim - 1)))
 
@@ -149,6 +152,7 @@ def tune(
     problem: Problem,
     first: Candidate,
     hidden: Sequence[int],
+    activation: Activation,
     settings: Settings,
     blurred_bins: int,
     seed: int,
@@ -161,11 +165,11 @@ def tune(
     seeds = [seed + fold for _ in tried for fold in range(len(problem.folds))]
     shape = (problem.x.shape[1], problem.embedded, hidden, objective.outputs, seeds)
     listening = objective.outputs - objective.heads[0].outputs
-    network = CandidateMLP(members, *shape, listening=listening)
+    network = CandidateMLP(members, *shape, listening, activation)
     rows, validation = list(problem.kept) * len(tried), list(problem.folds) * len(tried)
     data = (problem.x, problem.y, rows, seeds)
     trainer = Trainer(network, objective, *data, settings, validation, problem.weight)
-    trainer.optimiser.register_step_post_hook(network.decay)
+    trainer.optimiser.after_step = network.decay
     trainer.run(progress)
     errors = trainer.best_score.view(len(tried), -1).mean(1).tolist()
     heads = _judged_heads(trainer, objective, problem, errors.index(min(errors)))
