@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from softbins import boosting
-from softbins.boosting import ARRAYS, Forest, grow
+from softbins.boosting import ARRAYS, Forest
 
 EVERYTHING = 10**6
 
@@ -15,7 +15,11 @@ EVERYTHING = 10**6
 def _few_rounds(monkeypatch):
     """As many trees as a test can wait for."""
     monkeypatch.setattr(boosting, "ROUNDS", 10)
-    monkeypatch.setattr(boosting, "ENSEMBLES", 1)  # for each fold one
+
+
+def grow(*data, ensembles=1):
+    """For each fold one ensemble, unless a test wants more."""
+    return boosting.grow(*data, ensembles)
 
 
 def table(name, rows=150, seed=0):
@@ -253,11 +257,10 @@ def test_nothing_to_learn_takes_next_to_no_trees():
 
 
 @pytest.mark.parametrize("each", [1, 3])
-def test_the_forest_is_the_mean_of_the_folds_ensembles(monkeypatch, each):
-    monkeypatch.setattr(boosting, "ENSEMBLES", 2 * each)
+def test_the_forest_is_the_mean_of_the_folds_ensembles(each):
     x, y = table("plain")
     folds = folds_of(len(y), 4, used=2)
-    grown = grow(x, y, None, folds, EVERYTHING, 0)
+    grown = grow(x, y, None, folds, EVERYTHING, 0, ensembles=2 * each)
     rounds = len(grown.forest.roots) // (2 * each)
     predicted, held = [], []
     for f, fold in enumerate(folds):

@@ -21,7 +21,6 @@ from torch import Tensor
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-ENSEMBLES = 4  # at least, over all folds
 ROUNDS = 300
 RATE = 0.08
 WIDE = 200  # columns, beyond which there are fewer rounds: each takes as much longer
@@ -114,16 +113,23 @@ class Grown:
 
 
 def grow(
-    x: Array, y: Array, weight: Array | None, folds: Sequence[Rows], limit: int, seed: int
+    x: Array,
+    y: Array,
+    weight: Array | None,
+    folds: Sequence[Rows],
+    limit: int,
+    seed: int,
+    ensembles: int = 4,
 ) -> Grown:
-    """Ensembles for each fold, fitted to all other rows; `limit` rows of a fold are judged.
+    """At least `ensembles`, and one for each fold, fitted to all rows but the fold's.
 
-    `held_out` has those rows of all folds in turn. All ensembles get the number of trees with
-    the least squared error, so that a single row has next to no influence on it.
+    Of each fold, `limit` rows are judged; `held_out` has those of all folds in turn. All
+    ensembles get the number of trees with the least squared error, so that a single row has next
+    to no influence on it.
     """
     models: list[HistGradientBoostingRegressor] = []
     stages: list[Array] = []
-    each = max(1, ENSEMBLES // len(folds))
+    each = max(1, ensembles // len(folds))
     judges = [fold[:limit] for fold in folds]
     for fold, judged in zip(folds, judges, strict=True):
         used = np.setdiff1d(np.arange(len(y)), fold)

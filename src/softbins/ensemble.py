@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ Array = NDArray[np.float64]
 JUDGES = 10_000  # held-out rows that are used, at most
 FOR_TEMPERATURE = 4_000
 WORTH = 0.005  # of the squared error, that trees must save to be kept
-FINEST = 8  # parts of a bin, at most
+FINEST = 16  # parts of a bin, at most
+FOR_PARTS = 1_000  # rows that choose them
 KINDS: tuple[Kind, ...] = ("central", "shortest")
 
 
@@ -163,19 +165,28 @@ def _sharpness(
     """Into how many parts bins are cut, and the temperature then.
 
     At a temperature t the Gaussians of the targets are sqrt(t) as wide: as many parts keep their
-    width in bins. More than one are kept if they have the lesser CRPS.
+    width in bins. Finer bins may ask for a lower one, and so for more parts.
     """
     temperature = Temperature.fit(predicted.with_mean(mean), y, weight)
-    parts = min(2 ** max(0, round(-math.log2(temperature.t) / 2)), finest)
-    if parts == 1:
-        return 1, temperature
-    finer = refined(predicted, parts)
-    again = Temperature.fit(finer.with_mean(mean), y, weight)
-    found = [
-        scores.crps(t.apply(histogram).with_mean(mean), y, weight)
-        for t, histogram in ((temperature, predicted), (again, finer))
-    ]
-    return (parts, again) if found[1] < found[0] else (1, temperature)
+    some = slice(None, None, max(1, len(y) // FOR_PARTS))
+    few = (mean[some], y[some], None if weight is None else weight[some])
+    coarse = Histogram(predicted.bins, logits=predicted.logits[some])
+    best, parts = (_crps(coarse, temperature, *few), 1, temperature), 1
+    while (more := min(_parts(best[2]), finest)) > parts:
+        parts, finer = more, refined(coarse, more)
+        again = Temperature.fit(finer.with_mean(few[0]), *few[1:])
+        best = min(best, (_crps(finer, again, *few), parts, again), key=itemgetter(0))
+    return best[1:]
+
+
+def _parts(temperature: Temperature) -> int:
+    return 1 << max(0, round(-math.log2(temperature.t) / 2))
+
+
+def _crps(
+    predicted: Histogram, temperature: Temperature, mean: Tensor, y: Tensor, weight: Tensor | None
+) -> float:
+    return scores.crps(temperature.apply(predicted).with_mean(mean), y, weight)
 
 
 def _blend(mean: Tensor, trees: Array | None, share: float) -> Tensor:

@@ -19,8 +19,10 @@ from softbins.columns import Columns
 Preset = Literal["default", "fast"]
 
 FOLDS = 8  # each member leaves out one, and is stopped and calibrated by it
-FEW_ROWS = 500  # up to which every row is left out by some member, to calibrate with
-PAIRED_ROWS = 2000  # from which on two members leave out the same fold
+MEMBERS = 4
+ENSEMBLES = 4  # of boosted trees
+FEW_ROWS = 500  # up to which there are twice as many members, to calibrate with all rows
+PAIRED_ROWS = 1000  # from which on two members leave out the same fold
 BATCHES = 20  # in an epoch, at least, as long as batches stay larger than SMALLEST_BATCH
 SMALLEST_BATCH = 64
 EPOCHS = 80  # at least
@@ -35,6 +37,7 @@ class Recipe:
     """How to train on a table."""
 
     members: int
+    ensembles: int
     hidden: tuple[int, ...]
     bins: int | Bins
     batch_size: int
@@ -46,15 +49,17 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
     """What the regressor says, and where it says "auto" what suits a table of that size."""
     if regressor.preset not in get_args(Preset):
         raise ValueError(f"preset: expected 'default' or 'fast', got {regressor.preset!r}")
-    fast = regressor.preset == "fast"
-    members = _whole("members", regressor.members, min(_members(rows, fast), rows))
+    quarter = 4 if regressor.preset == "fast" else 1
+    usual = FOLDS if rows <= FEW_ROWS else MEMBERS
+    members = _whole("members", regressor.members, min(usual // quarter, rows))
     batch = _whole("batch_size", regressor.batch_size, _batch(rows))
     steps = math.ceil(rows * (1 - 1 / FOLDS) / batch)
-    epochs = max(EPOCHS, math.ceil(STEPS / steps)) // (2 if fast else 1)
+    epochs = max(EPOCHS, math.ceil(STEPS / steps))
     epochs = _whole("max_epochs", regressor.max_epochs, epochs)
     bins = COUNT if regressor.bins == "auto" else regressor.bins
     return Recipe(
         members=members,
+        ensembles=ENSEMBLES // quarter,
         hidden=_layers(regressor.hidden),
         bins=bins if isinstance(bins, Bins) else _whole("bins", bins, COUNT),
         batch_size=batch,
@@ -80,12 +85,6 @@ def _layers(hidden: Any) -> tuple[int, ...]:
             f"hidden: need 'auto' or sizes of layers, such as (64, 64), got {hidden!r}"
         )
     return tuple(_whole("hidden", size, WIDTH) for size in hidden)
-
-
-def _members(rows: int, fast: bool) -> int:
-    if rows <= FEW_ROWS:
-        return FOLDS
-    return 2 if fast else 4
 
 
 def _batch(rows: int) -> int:

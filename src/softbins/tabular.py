@@ -178,7 +178,7 @@ class HistogramRegressor(StackedRegressor):
         first = int(check_random_state(self.random_state).randint(2**31 - 1))
         folds = self._folds(len(target), recipe, first)
         constant = target.min() == target.max()
-        grown = None if constant else self._grown(features, target, weight, folds, first)
+        grown = None if constant else self._grown(features, target, weight, folds, first, recipe)
         objective = self._objective(target, recipe, grown)
         scaling = Scaling.of(features, self.scaling)
         x = scaling(features)
@@ -234,7 +234,7 @@ class HistogramRegressor(StackedRegressor):
         settings = replace(settings, patience=recipe.patience, weight_decay=0.0)
         first = int(check_random_state(self.random_state).randint(2**31 - 1))
         folds = different(held_out(len(target), 2 * tuning.FOLDS, first))[: tuning.FOLDS]
-        grown = self._grown(features, target, weight, folds, first)
+        grown = self._grown(features, target, weight, folds, first, recipe)
         spread = float(target.max() - target.min())
         blur = automatic_blur(None if grown is None else grown.error, spread)
         start = Candidate(blur, self.dropout, self.weight_decay)
@@ -286,11 +286,13 @@ class HistogramRegressor(StackedRegressor):
         weight: Array | None,
         folds: list[Tensor] | None,
         seed: int,
+        recipe: Recipe,
     ) -> Grown | None:
         if not self.trees or folds is None:
             return None
         parts = [fold.numpy() for fold in different(folds)]
-        return grow(features, target, weight, parts, JUDGES // len(parts), seed)
+        limit = JUDGES // len(parts)
+        return grow(features, target, weight, parts, limit, seed, recipe.ensembles)
 
     def _objective(self, y: Array, recipe: Recipe, grown: Grown | None) -> Objective:
         bins = recipe.bins
