@@ -11,6 +11,7 @@ from softbins.calibration import Conformal, Temperature
 from softbins.ensemble import KINDS, Finish, refined
 from softbins.network import EmbeddedMLP
 
+ONE = Temperature(1.0)
 BINS = Bins.uniform(-12.0, 12.0, 96)  # a quarter of the noise below
 
 
@@ -127,7 +128,7 @@ def test_members_that_agree_are_as_one():
 
 def test_pooled_gaussians_are_no_wider_than_they_are():
     # The geometric mean of two Gaussians of one width is the Gaussian half-way.
-    finish = Finish(0.0, 1, Temperature(1.0), {})
+    finish = Finish(0.0, 1, ONE, ONE, {})
     outputs = forecasts(torch.tensor([[-1.0], [2.0]]), 1.0)
     pooled = finish.distribution(objective(), outputs, None)
     assert pooled.mean.item() == pytest.approx(0.5)
@@ -140,7 +141,10 @@ def test_the_blurred_mean_is_predicted_and_the_sharp_histogram_is_shown():
     both = blurred_objective(y, sharp, 0.1, 64)
     blurred = both.blurred.constant(torch.full((1, 1), 0.0, dtype=torch.float64))
     other = sharp.constant(torch.full((1, 1), -0.2, dtype=torch.float64))
-    finish, outputs = Finish(0.0, 1, Temperature(1.0), {}), torch.cat([blurred, other], -1)
+    finish, outputs = (
+        Finish(0.0, 1, ONE, ONE, {}),
+        torch.cat([blurred, other], -1),
+    )
     assert finish.mean(both, outputs, None).item() == pytest.approx(0.0, abs=1e-4)
     distribution = finish.distribution(both, outputs, None)
     assert distribution.bins == sharp.bins
@@ -207,12 +211,37 @@ def test_intervals_cover(kind, deviation, coverage):
     bias = 0.3  # whatever the forecast is worth
     finish = fit(mean + bias, None, y, deviation=deviation)
     mean, y = simulated(2000, seed=1)
-    distribution = finish.distribution(objective(), forecasts(mean + bias, deviation)[None], None)
+    distribution = finish.for_intervals(objective(), forecasts(mean + bias, deviation)[None], None)
     low, high = finish.intervals[kind].interval(distribution, coverage)
     covered = ((low <= y) & (y <= high)).double().mean().item()
     # Sampling of both, the held-out rows and the new ones: three standard deviations.
     slack = 3 * math.sqrt(coverage * (1 - coverage) * (1 / 600 + 1 / 2000))
     assert covered == pytest.approx(coverage, abs=slack)
+
+
+def test_intervals_are_not_made_from_distributions_that_are_too_narrow():
+    """Forecasts know which errors are large; at a low temperature a bin is all that they say."""
+    mean, y = simulated(2000)
+    deviation = torch.where(torch.arange(2000) % 2 == 0, 0.3, 3.0)
+    y = mean + deviation * (y - mean)
+    rows = [forecasts(mean[i : i + 1], deviation[i].item()) for i in range(2000)]
+    predicted, low = Histogram(BINS, logits=torch.cat(rows)), Temperature(0.0025)
+    wide = ensemble._narrowest(predicted, low, mean, y)
+    assert wide.t > low.t
+    assert mean_width(wide, predicted, mean, y) < mean_width(low, predicted, mean, y)
+
+
+def mean_width(temperature, predicted, mean, y):
+    at = temperature.apply(predicted).with_mean(mean)
+    low, high = Conformal.fit(at, y, "central").interval(at, 0.9)
+    assert ((low <= y) & (y <= high)).double().mean().item() == pytest.approx(0.9, abs=0.01)
+    return (high - low).mean().item()
+
+
+def test_where_all_errors_are_alike_one_temperature_does():
+    mean, y = simulated(2000)
+    finish = fit(mean, None, y)
+    assert finish.wide == finish.temperature
 
 
 def test_each_kind_has_intervals_from_all_rows():

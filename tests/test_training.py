@@ -130,7 +130,7 @@ def test_dropout_is_for_training_only_and_keeps_the_mean():
         (lambda: StackedMLP(3, (0,), 1, [0]), r"hidden: .* got sizes \[3, 0, 1\]"),
         (lambda: StackedMLP(3, (2,), 1, [0], dropout=1.0), r"dropout: .* got 1.0"),
         (lambda: Settings(epochs=0), "epochs: must be at least 1, got 0"),
-        (lambda: Settings(learning_rate=0.0), "learning_rate: must be positive, got 0.0"),
+        (lambda: Settings(learning_rate=0.0), "learning_rate: must be a number, positive, got 0.0"),
         (lambda: Settings(schedule="linear"), "schedule: expected 'constant' or 'cosine'"),
         (lambda: trainer(patience=3), "patience: early stopping needs validation rows"),
         (lambda: trainer(rows=[torch.arange(5)] * 2), "rows, seeds: need one for each of 1"),

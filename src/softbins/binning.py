@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins.bins import Bias, Bins
+from softbins.checks import require_number
 from softbins.histogram import Histogram
 from softbins.losses import HistogramLoss
 from softbins.objectives import HistogramObjective, Objective
@@ -51,8 +52,7 @@ def automatic_bins(y: Array, count: int, sigma: float) -> Bins:
 
 
 def _check(count: int, sigma: float) -> None:
-    if not 0 < sigma < math.inf:
-        raise ValueError(f"sigma: must be positive and finite, got {sigma}")
+    require_number("sigma", sigma)
     room = max(2 * ROOM * sigma, 1)
     if not isinstance(count, numbers.Integral) or count <= room:
         raise ValueError(
@@ -158,8 +158,7 @@ def blurred_objective(
     y: Array, sharp: HistogramObjective, share: float, count: int
 ) -> BlurredObjective:
     """Blurred targets beside sharp ones: Gaussians with a share of the range as deviation."""
-    if not 0 < share < math.inf:
-        raise ValueError(f"blur: need a positive share of the range, or None, got {share}")
+    require_number("blur", share)
     sigma = share * count / (1 + 2 * ROOM * share)
     bins = automatic_bins(y, count, sigma)
     return BlurredObjective(sharp.low, sharp.high, histogram_objective(bins, sigma), sharp)

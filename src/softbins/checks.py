@@ -1,4 +1,4 @@
-"""Checks on the values of a tensor that hold in eager mode, when compiled, and inside `vmap`.
+"""Checks on numbers, and on the values of a tensor: eager, compiled, and inside `vmap`.
 
 Raising an error because of a tensor's values needs the values. A compiled graph and a `vmap`
 have none while Python runs, so there the same check travels along as an operator of its own.
@@ -6,7 +6,10 @@ have none while Python runs, so there the same check travels along as an operato
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import torch
@@ -25,6 +28,19 @@ def require(
         return checked
     _inspect(values, name, low, high, hint)
     return values
+
+
+def require_number(name: str, value: Any, rule: str = "positive") -> float:
+    """Return a finite number that is "positive", "at least 0" or "in [0, 1)", or raise."""
+    fits: dict[str, Callable[[float], bool]] = {
+        "positive": lambda number: number > 0,
+        "at least 0": lambda number: number >= 0,
+        "in [0, 1)": lambda number: 0 <= number < 1,
+    }
+    known = isinstance(value, Real) and not isinstance(value, bool)
+    if not (known and math.isfinite(value) and fits[rule](value)):
+        raise ValueError(f"{name}: must be a number, {rule}, got {value!r}")
+    return float(value)
 
 
 def is_traced(values: Tensor) -> bool:

@@ -31,20 +31,27 @@ JUDGES = 10_000  # held-out rows that are used, at most
 FOR_TEMPERATURE = 4_000
 WORTH = 0.005  # of the squared error, that trees must save to be kept
 FINEST = 16  # parts of a bin, at most
-FOR_PARTS = 1_000  # rows that choose them
+FOR_PARTS = 1_000  # rows that choose them, and the temperature for intervals
+WIDER = (1, 2, 4, 8, 16, 32, 64)  # temperatures for intervals, times that of distributions
+ENOUGH = 100  # rows to choose it by
+COVERAGE = 0.9  # at which they are to be narrow
+NARROWER = 0.95  # that other intervals must be: to choose among them costs coverage
 KINDS: tuple[Kind, ...] = ("central", "shortest")
 
 
 @dataclass(frozen=True)
 class Finish:
-    """What held-out rows have said: the trees' share of the mean, a temperature, and intervals.
+    """What held-out rows have said: the trees' share of the mean, temperatures, and intervals.
 
-    Bins are cut into so many `parts` for a distribution.
+    Bins are cut into so many `parts` for a distribution. Intervals come from distributions at
+    the temperature that makes them narrow, `wide`: where most errors are tiny and a few are not,
+    the best distribution says little of how far those few go.
     """
 
     share: float
     parts: int
     temperature: Temperature
+    wide: Temperature
     intervals: dict[Kind, Conformal]
 
     @classmethod
@@ -69,9 +76,11 @@ class Finish:
         chosen = Histogram(predicted.bins, logits=predicted.logits[some])
         weights = None if weight is None else weight[some]
         parts, temperature = _sharpness(chosen, mean[some], y[some], weights, finest)
-        finished = temperature.apply(refined(predicted, parts)).with_mean(mean)
+        finer = refined(predicted, parts)
+        wide = _narrowest(finer, temperature, mean, y)
+        finished = wide.apply(finer).with_mean(mean)
         intervals = {kind: Conformal.fit(finished, y, kind) for kind in KINDS}
-        return cls(share, parts, temperature, intervals)
+        return cls(share, parts, temperature, wide, intervals)
 
     @classmethod
     @torch.no_grad()
@@ -104,14 +113,25 @@ class Finish:
 
     def distribution(self, objective: Objective, outputs: Tensor, trees: Array | None) -> Histogram:
         """Predicted distributions, whose means are those of `mean`."""
+        return self._at(self.temperature, objective, outputs, trees)
+
+    def for_intervals(
+        self, objective: Objective, outputs: Tensor, trees: Array | None
+    ) -> Histogram:
+        """The same at the temperature that `intervals` were made with."""
+        return self._at(self.wide, objective, outputs, trees)
+
+    def _at(
+        self, temperature: Temperature, objective: Objective, outputs: Tensor, trees: Array | None
+    ) -> Histogram:
         mean = self.mean(objective, outputs, trees)
         predicted = refined(_pooled(objective, outputs), self.parts)
-        return self.temperature.apply(predicted).with_mean(mean)
+        return temperature.apply(predicted).with_mean(mean)
 
     def to_json(self) -> dict[str, Any]:
         """The numbers; depths are in `tensors`."""
-        temperature = self.temperature.to_json()
-        return {"share": self.share, "parts": self.parts, "temperature": temperature}
+        temperatures = {"temperature": self.temperature.to_json(), "wide": self.wide.to_json()}
+        return {"share": self.share, "parts": self.parts} | temperatures
 
     def tensors(self) -> dict[str, Tensor]:
         """The depths of the held-out rows, for a model file."""
@@ -127,8 +147,8 @@ class Finish:
             kind: tensors.pop(f"depths.{kind}").tolist() for kind in KINDS
         }
         intervals = {kind: Conformal(kind, tuple(part)) for kind, part in depths.items()}
-        temperature = Temperature.from_json(header["temperature"])
-        return cls(header["share"], header["parts"], temperature, intervals)
+        best, wide = (Temperature.from_json(header[name]) for name in ("temperature", "wide"))
+        return cls(header["share"], header["parts"], best, wide, intervals)
 
 
 def _pooled(objective: Objective, outputs: Tensor) -> Histogram:
@@ -177,6 +197,26 @@ def _sharpness(
         again = Temperature.fit(finer.with_mean(few[0]), *few[1:])
         best = min(best, (_crps(finer, again, *few), parts, again), key=itemgetter(0))
     return best[1:]
+
+
+def _narrowest(
+    predicted: Histogram, temperature: Temperature, mean: Tensor, y: Tensor
+) -> Temperature:
+    """The temperature, that one or higher, at which conformal intervals are narrowest."""
+    if len(y) < ENOUGH:
+        return temperature
+    some = slice(None, None, max(1, len(y) // FOR_PARTS))
+    few = Histogram(predicted.bins, logits=predicted.logits[some])
+
+    def width(candidate: Temperature) -> float:
+        at = candidate.apply(few).with_mean(mean[some])
+        low, high = Conformal.fit(at, y[some], "central").interval(at, COVERAGE)
+        return (high - low).mean().item()
+
+    candidates = [Temperature(temperature.t * factor) for factor in WIDER]
+    widths = [width(candidate) for candidate in candidates]
+    best = min(widths)
+    return candidates[widths.index(best)] if best < NARROWER * widths[0] else temperature
 
 
 def _parts(temperature: Temperature) -> int:

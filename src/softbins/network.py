@@ -18,6 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from softbins.checks import require_number
+
 # The embeddings' weights and the layers' draw from different streams of the same seed.
 EMBEDDING_STREAM = 2**33
 
@@ -36,8 +38,7 @@ class Stack(nn.Module):
 
     def __init__(self, members: int, features: int, dropout: float = 0.0) -> None:
         super().__init__()
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout: must lie in [0, 1), got {dropout}")
+        require_number("dropout", dropout, "in [0, 1)")
         self.members, self.features, self.dropout = members, features, dropout
         self.register_buffer("shift", torch.zeros(members, 1, features))
         self.register_buffer("scale", torch.ones(members, 1, features))

@@ -26,6 +26,8 @@ PAIRED_ROWS = 1000  # from which on two members leave out the same fold
 BATCHES = 20  # in an epoch, at least, as long as batches stay larger than SMALLEST_BATCH
 SMALLEST_BATCH = 64
 EPOCHS = 80  # at least
+MANY_ROWS = 6000  # from which on there are more
+MORE_EPOCHS = 100
 STEPS = 1200  # of training, at least
 COUNT = 128  # bins
 BLURRED_COUNT = 64  # bins of the histogram of blurred targets
@@ -54,7 +56,7 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
     members = _whole("members", regressor.members, min(usual // quarter, rows))
     batch = _whole("batch_size", regressor.batch_size, _batch(rows))
     steps = math.ceil(rows * (1 - 1 / FOLDS) / batch)
-    epochs = max(EPOCHS, math.ceil(STEPS / steps))
+    epochs = max(EPOCHS if rows < MANY_ROWS else MORE_EPOCHS, math.ceil(STEPS / steps))
     epochs = _whole("max_epochs", regressor.max_epochs, epochs)
     bins = COUNT if regressor.bins == "auto" else regressor.bins
     return Recipe(
@@ -64,7 +66,7 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
         bins=bins if isinstance(bins, Bins) else _whole("bins", bins, COUNT),
         batch_size=batch,
         epochs=epochs,
-        patience=_whole("patience", regressor.patience, max(10, epochs // 4)),
+        patience=_whole("patience", regressor.patience, max(10, epochs // 3)),
     )
 
 

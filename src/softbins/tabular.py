@@ -306,7 +306,7 @@ class HistogramRegressor(StackedRegressor):
         if self.blur is None:
             return sharp
         share = self.blur
-        if isinstance(share, str):
+        if share == "auto":
             spread = float(y.max() - y.min())
             share = automatic_blur(None if grown is None else grown.error, spread)
         return blurred_objective(y, sharp, share, BLURRED_COUNT)
@@ -377,8 +377,9 @@ class HistogramRegressor(StackedRegressor):
         if kind not in self.finish_.intervals:
             raise ValueError(f"kind: expected 'central' or 'shortest', got {kind!r}")
         conformal = self.finish_.intervals[kind]
-        ends = [conformal.interval(part, coverage) for part in self._distributions(X)]
-        return as_numpy(torch.cat([torch.stack(pair, -1) for pair in ends]))
+        parts = (self.finish_.for_intervals(self.objective_, *part) for part in self._parts(X))
+        ends = [torch.stack(conformal.interval(part, coverage), -1) for part in parts]
+        return as_numpy(torch.cat(ends))
 
     def _parts(self, X: Any) -> Iterator[tuple[Tensor, Array | None]]:
         """The members' outputs (V, rows, k) and the trees' predictions, a chunk at a time."""

@@ -10,12 +10,13 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor
 
 from softbins.adam import Adam
+from softbins.checks import require_number
 from softbins.network import Stack
 from softbins.objectives import Objective
 
@@ -53,10 +54,13 @@ class Settings:
         for name in ("epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 1, got {getattr(self, name)}")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate: must be positive, got {self.learning_rate}")
-        if not 0 <= self.beta_2 < 1:
-            raise ValueError(f"beta_2: must lie in [0, 1), got {self.beta_2}")
+        require_number("learning_rate", self.learning_rate)
+        require_number("weight_decay", self.weight_decay, "at least 0")
+        require_number("beta_2", self.beta_2, "in [0, 1)")
+        if self.max_seconds is not None:
+            require_number("max_seconds", self.max_seconds)
+        if self.monitor not in get_args(Monitor):
+            raise ValueError(f"monitor: expected one of {get_args(Monitor)}, got {self.monitor!r}")
         if self.schedule not in ("constant", "cosine"):
             raise ValueError(f"schedule: expected 'constant' or 'cosine', got {self.schedule!r}")
 
