@@ -204,6 +204,16 @@ def test_dropout_drops_its_share(dropout):
     assert torch.isfinite(mask).all()
 
 
+@pytest.mark.parametrize("strength", [0.5, 0.0])
+def test_dropout_may_weaken(strength):
+    stack = network(hidden=(4000,), seeds=(7,), dropout=0.5)
+    stack.strength = strength
+    mask = stack._mask(torch.ones(1, 50, 4000), generators([7]))
+    kept = (mask > 0).double().mean().item()
+    assert kept == pytest.approx(1 - 0.5 * strength, abs=0.005)
+    assert mask.mean().item() == pytest.approx(1, abs=0.01)
+
+
 @pytest.mark.parametrize("dropout", [1.0, -0.1, 2.0])
 def test_a_wrong_dropout_is_named(dropout):
     with pytest.raises(ValueError, match="^dropout: "):

@@ -267,13 +267,23 @@ def test_clipping_bounds_each_members_gradient(threshold):
             assert torch.equal(p.grad, old)
 
 
-def test_the_cosine_schedule_ends_near_zero():
+def test_the_cosine_schedule_ends_near_zero_and_dropout_falls_later():
     result = trainer(schedule="cosine", epochs=4)
-    rates = []
-    for step in (0, 2 * result.steps, 4 * result.steps):
-        result._set_learning_rate(step)
+    rates, strengths = [], []
+    for epoch in (0, 1, 2, 3, 4):
+        result._anneal(epoch * result.steps)
         rates.append(result.optimiser.rate)
-    assert rates == pytest.approx([1e-2, 5e-3, 0.0])
+        strengths.append(result.network.strength)
+    low, high = (1 - math.sqrt(0.5)) / 2, (1 + math.sqrt(0.5)) / 2
+    assert rates == pytest.approx([1e-2, 1e-2 * high, 5e-3, 1e-2 * low, 0.0])
+    assert strengths == pytest.approx([1.0, 1.0, 1.0, 0.5, 0.0])
+
+
+def test_a_constant_schedule_changes_nothing():
+    result = trainer(schedule="constant", epochs=4)
+    before = result.optimiser.rate, result.network.strength
+    result._anneal(3 * result.steps)
+    assert (result.optimiser.rate, result.network.strength) == before
 
 
 def test_sample_weights_are_repeated_rows():

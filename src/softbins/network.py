@@ -40,6 +40,7 @@ class Stack(nn.Module):
         super().__init__()
         require_number("dropout", dropout, "in [0, 1)")
         self.members, self.features, self.dropout = members, features, dropout
+        self.strength = 1.0  # of the dropout, which a schedule may lower
         self.register_buffer("shift", torch.zeros(members, 1, features))
         self.register_buffer("scale", torch.ones(members, 1, features))
 
@@ -60,10 +61,10 @@ class Stack(nn.Module):
         return self.apply_members(x)
 
     def _mask(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        kept = torch.empty_like(x)
+        kept, share = torch.empty_like(x), 1 - self.strength * self.dropout
         for member, generator in zip(kept, generators, strict=True):
-            member.bernoulli_(1 - self.dropout, generator=generator)
-        return kept.div_(1 - self.dropout)
+            member.bernoulli_(share, generator=generator)
+        return kept.div_(share)
 
     @abstractmethod
     def apply_members(self, x: Tensor) -> Tensor:
@@ -213,11 +214,11 @@ class EmbeddedMLP(StackedMLP):
 
     def _mask(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
         """As elsewhere, but from random bytes, which are drawn faster; rates are 256ths."""
-        dropped = torch.full((self.members, 1, 1), self.dropout).mul(256).round().clamp(max=255)
-        return self._mask_of(dropped, x, generators)
+        return self._mask_of(torch.full((self.members,), self.dropout), x, generators)
 
-    def _mask_of(self, dropped: Tensor, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        """Drop so many 256ths of each member's units (V, 1, 1), and make up for them."""
+    def _mask_of(self, rates: Tensor, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
+        """Drop so much of each member's units (V,), and make up for it."""
+        dropped = rates.mul(256 * self.strength).round().clamp(max=255).view(-1, 1, 1)
         draws = torch.empty(self.members, math.ceil(x[0].numel() / 8), dtype=torch.int64)
         for member, generator in zip(draws, generators, strict=True):
             member.random_(torch.iinfo(torch.int64).min, None, generator=generator)

@@ -175,7 +175,7 @@ class Trainer:
         self.network.train()
         limit = self.settings.max_seconds
         for step, (index, weight) in enumerate(self._batches()):
-            self._set_learning_rate(self.epoch * self.steps + step)
+            self._anneal(self.epoch * self.steps + step)
             self._step(index, weight)
             if limit is not None and time.perf_counter() - start >= limit:
                 return
@@ -244,11 +244,12 @@ class Trainer:
         for gradient in gradients:
             gradient.mul_(factor.to(gradient).view(-1, *(1,) * (gradient.ndim - 1)))
 
-    def _set_learning_rate(self, step: int) -> None:
-        rate = self.settings.learning_rate
+    def _anneal(self, step: int) -> None:
+        """The learning rate falls from the start, and dropout from half-way on."""
         if self.settings.schedule == "cosine":
-            rate *= (1 + math.cos(math.pi * step / (self.steps * self.settings.epochs))) / 2
-        self.optimiser.rate = rate
+            done = step / (self.steps * self.settings.epochs)
+            self.optimiser.rate = self.settings.learning_rate * _cosine(done)
+            self.network.strength = _cosine(max(0.0, 2 * done - 1))
 
     # Judging
 
@@ -359,6 +360,11 @@ class Trainer:
         self.best_epoch.copy_(tensors["best_epoch"])
         self.epoch, self.seconds = state["epoch"], state["seconds"]
         self.history = list(state["history"])
+
+
+def _cosine(done: float) -> float:
+    """From 1 at 0 to 0 at 1, flat at both ends."""
+    return (1 + math.cos(math.pi * done)) / 2
 
 
 def _chunks(rows: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:

@@ -77,7 +77,7 @@ class CandidateMLP(EmbeddedMLP):
         self.register_buffer("decays", torch.tensor([c.weight_decay for c in tried]))
 
     def _mask(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        return self._mask_of(self.rates.mul(256).round().view(-1, 1, 1), x, generators)
+        return self._mask_of(self.rates, x, generators)
 
     @torch.no_grad()
     def decay(self, optimiser: Adam) -> None:
