@@ -1,6 +1,6 @@
 """Fit every peer and softbins on every table and split, each in a process of its own.
 
-    python run.py --data FOLDER [--method NAME]... [--table NAME]... [--splits 3]
+    python run.py --data FOLDER [--method NAME]... [--table NAME]... [--split N]...
 
 What is finished is kept in --store and not repeated, so that a run can be broken off. Times are
 those of the processor on one core, so that other work on the machine does not count. A fit is ended
@@ -32,7 +32,7 @@ def main() -> None:
     """Run what is not in the store yet."""
     chosen = _arguments()
     chosen.store.mkdir(parents=True, exist_ok=True)
-    for seed in range(chosen.splits):
+    for seed in chosen.split or range(3):
         for method in chosen.method or METHODS:
             for table in chosen.table or data.NAMES:
                 path = chosen.store / f"{_file_name(method)}-{table}-{seed}.npz"
@@ -46,7 +46,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--store", type=Path, default=Path("build/accuracy"))
     parser.add_argument("--method", action="append", choices=METHODS)
     parser.add_argument("--table", action="append", choices=data.NAMES)
-    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--split", action="append", type=int, help="0, 1 and 2 unless given")
     parser.add_argument("--minutes", type=float, default=15.0)
     return parser.parse_args()
 

@@ -21,7 +21,7 @@ import peers
 from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
-OURS = "softbins"
+OURS, FAST = "softbins", "softbins fast"
 MEASURES = {"mae": "MAE", "rmse": "RMSE", "crps": "CRPS"}
 FINE = (np.arange(400) + 0.5) / 400  # levels at which pinball losses are averaged
 COVERAGE = 0.9
@@ -83,11 +83,12 @@ def scored(path: Path) -> Score:
 
 
 class Scores:
-    """All scores, by measure, table and method."""
+    """All scores, by measure, table and method; the fast preset is no competitor."""
 
     def __init__(self, scores: Iterable[Score]) -> None:
         self.scores = [score for score in scores if "capped" not in score]
-        self.methods = list(dict.fromkeys(score["method"] for score in self.scores))
+        methods = dict.fromkeys(score["method"] for score in self.scores)
+        self.methods = [method for method in methods if method != FAST]
         known = {score["table"] for score in self.scores}
         self.tables = [name for name in data.NAMES if name in known]
 
@@ -143,9 +144,8 @@ def width_at(pairs: Sequence[Sequence[float]], coverage: float) -> float:
 
 def measure_table(scores: Scores, measure: str) -> list[str]:
     """One line for each data table, with the best in bold, and what it comes to."""
-    fast = f"{OURS} fast"
     found = [m for m in scores.methods if any(scores.of(measure, t, m) for t in scores.tables)]
-    methods = [OURS, *(m for m in found if m not in (OURS, fast))]
+    methods = [OURS, *(m for m in found if m != OURS)]
     lines = [f"## {MEASURES[measure]}", "", "| table | " + " | ".join(methods) + " | |"]
     lines.append("|---|" + "---:|" * len(methods) + "---|")
     verdicts = []
@@ -175,7 +175,7 @@ def _cell(value: float | None, best: float) -> str:
 
 def interval_table(scores: Scores) -> list[str]:
     """Our 90% intervals, and the widths of the others' at the same coverage."""
-    others = [m for m in scores.methods if m not in (OURS, f"{OURS} fast")]
+    others = [m for m in scores.methods if m != OURS]
     others = [m for m in others if any(scores.of("intervals", t, m) for t in scores.tables)]
     lines = ["## 90% intervals", "", f"| table | coverage | width | {' | '.join(others)} |"]
     lines.append("|---|---:|---:|" + "---:|" * len(others))
@@ -203,14 +203,33 @@ def _width(scores: Scores, table: str, method: str, ours: dict[int, Any]) -> str
 
 def time_table(scores: Scores, capped: Sequence[Score]) -> list[str]:
     """Seconds of one core, and what was capped."""
-    lines = ["## Seconds", "", "| table | " + " | ".join(scores.methods) + " |"]
-    lines.append("|---|" + "---:|" * len(scores.methods))
+    methods = [*scores.methods, FAST]
+    lines = ["## Seconds", "", "| table | " + " | ".join(methods) + " |"]
+    lines.append("|---|" + "---:|" * len(methods))
     for table in scores.tables:
-        found = [scores.of("seconds", table, method).values() for method in scores.methods]
+        found = [scores.of("seconds", table, method).values() for method in methods]
         cells = [f"{statistics.fmean(values):.0f}" if values else "" for values in found]
         lines.append(f"| {table} | " + " | ".join(cells) + " |")
     notes = [f"- {s['method']} on {s['table']}, split {s['split']}: ended" for s in capped]
     return [*lines, "", "Fits that were ended at the limit:" if notes else "", *notes]
+
+
+def fast_table(scores: Scores) -> list[str]:
+    """What the fast preset saves and costs."""
+    lines = ["## The fast preset", "", "| table | MAE | time |", "|---|---:|---:|"]
+    for table in scores.tables:
+        cells = [_ratio(scores, measure, table) for measure in ("mae", "seconds")]
+        if all(cells):
+            lines.append(f"| {table} | {cells[0]} | {cells[1]} |")
+    return [*lines, "", "Both as shares of the default's, on the same splits.", ""]
+
+
+def _ratio(scores: Scores, measure: str, table: str) -> str:
+    fast, usual = (scores.of(measure, table, method) for method in (FAST, OURS))
+    common = set(fast) & set(usual)
+    if not common:
+        return ""
+    return f"{sum(fast[s] for s in common) / sum(usual[s] for s in common):.2f}"
 
 
 def main() -> None:
@@ -235,7 +254,7 @@ def page(everything: Sequence[Score]) -> list[str]:
     lines = ["# Accuracy at the defaults", "", *HEAD, "", *progress(scores), ""]
     for measure in MEASURES:
         lines += measure_table(scores, measure)
-    return lines + interval_table(scores) + time_table(scores, capped)
+    return lines + interval_table(scores) + fast_table(scores) + time_table(scores, capped)
 
 
 def progress(scores: Scores) -> list[str]:
