@@ -28,11 +28,11 @@ from softbins.training import CHUNK
 Array = NDArray[np.float64]
 
 JUDGES = 10_000  # held-out rows that are used, at most
-FOR_TEMPERATURE = 4_000
+FOR_TEMPERATURE = 2_000
 WORTH = 0.005  # of the squared error, that trees must save to be kept
 FINEST = 16  # parts of a bin, at most
-FOR_PARTS = 1_000  # rows that choose them, and the temperature for intervals
-WIDER = (1, 2, 4, 8, 16, 32, 64)  # temperatures for intervals, times that of distributions
+FOR_PARTS = 500  # rows that choose them, and the temperature for intervals
+WIDER = (1, 4, 16, 64)  # temperatures for intervals, times that of distributions
 ENOUGH = 100  # rows to choose it by
 COVERAGE = 0.9  # at which they are to be narrow
 NARROWER = 0.95  # that other intervals must be: to choose among them costs coverage

@@ -78,8 +78,8 @@ class HistogramRegressor(StackedRegressor):
     `preset="fast"` trains a quarter of the networks and trees. A number of `bins` means equal
     ones, and `sigma` counts in their widths; `blur` is a share of the targets' range. Predicted
     distributions have finer bins where more is known than those can say, unless `bins` are
-    `Bins`. "robust" `scaling` bends features that are far out. A cosine `schedule` lowers the
-    learning rate, and dropout from half-way on. With
+    `Bins`. "robust" `scaling` bends features that are far out. A cosine `schedule` lowers
+    learning rate and dropout to nothing. With
     `early_stopping`, each of the `members` leaves out an eighth of the rows, stops where it errs
     least on them, and the same rows decide whether boosted `trees` take part, fit a temperature
     and make `predict_interval` hold what it promises. Without, all rows train all members, and

@@ -245,11 +245,11 @@ class Trainer:
             gradient.mul_(factor.to(gradient).view(-1, *(1,) * (gradient.ndim - 1)))
 
     def _anneal(self, step: int) -> None:
-        """The learning rate falls from the start, and dropout from half-way on."""
+        """The learning rate falls along a cosine, and dropout with it."""
         if self.settings.schedule == "cosine":
             done = step / (self.steps * self.settings.epochs)
-            self.optimiser.rate = self.settings.learning_rate * _cosine(done)
-            self.network.strength = _cosine(max(0.0, 2 * done - 1))
+            self.network.strength = (1 + math.cos(math.pi * done)) / 2
+            self.optimiser.rate = self.settings.learning_rate * self.network.strength
 
     # Judging
 
@@ -360,11 +360,6 @@ class Trainer:
         self.best_epoch.copy_(tensors["best_epoch"])
         self.epoch, self.seconds = state["epoch"], state["seconds"]
         self.history = list(state["history"])
-
-
-def _cosine(done: float) -> float:
-    """From 1 at 0 to 0 at 1, flat at both ends."""
-    return (1 + math.cos(math.pi * done)) / 2
 
 
 def _chunks(rows: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
