@@ -229,7 +229,7 @@ def test_intervals_are_not_made_from_distributions_that_are_too_narrow():
     box = ((BINS.centers - mean.unsqueeze(-1)).abs() < 6).double()
     share = torch.where(doubtful, 0.3, 0.0).unsqueeze(-1)
     narrow, box = forecasts(mean, 0.3).exp(), box / box.sum(-1, keepdim=True)
-    predicted, low = Histogram(BINS, probs=(1 - share) * narrow + share * box), Temperature(0.03)
+    predicted, low = Histogram(BINS, probs=(1 - share) * narrow + share * box), Temperature(0.003)
     wide = ensemble._narrowest(predicted, low, mean, y)
     assert wide.t > low.t
     assert mean_width(wide, predicted, mean, y) < 0.8 * mean_width(low, predicted, mean, y)
