@@ -238,7 +238,7 @@ def test_intervals_are_not_made_from_distributions_that_are_too_narrow():
 def mean_width(temperature, predicted, mean, y):
     at = temperature.apply(predicted).with_mean(mean)
     low, high = Conformal.fit(at, y, "central").interval(at, 0.9)
-    assert ((low <= y) & (y <= high)).double().mean().item() == pytest.approx(0.9, abs=0.01)
+    assert ((low <= y) & (y <= high)).double().mean().item() >= 0.89
     return (high - low).mean().item()
 
 

@@ -28,7 +28,7 @@ SMALLEST_BATCH = 64
 EPOCHS = 80  # at least
 MANY_ROWS = 6000  # from which on there are more
 MORE_EPOCHS = 100
-STEPS = 1200  # of training, at least
+STEPS = 1000  # of training, at least
 COUNT = 128  # bins
 BLURRED_COUNT = 64  # bins of the histogram of blurred targets
 WIDTH = 256  # of each of three hidden layers
@@ -66,7 +66,7 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
         bins=bins if isinstance(bins, Bins) else _whole("bins", bins, COUNT),
         batch_size=batch,
         epochs=epochs,
-        patience=_whole("patience", regressor.patience, max(10, epochs // 3)),
+        patience=_whole("patience", regressor.patience, max(10, epochs // 4)),
     )
 
 
