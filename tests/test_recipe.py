@@ -1,6 +1,7 @@
 import math
 from dataclasses import fields
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -18,6 +19,7 @@ from softbins.recipe import (
     held_out,
     kept,
     recipe_for,
+    without_copies,
 )
 
 ROWS = [*range(2, 40), 63, 64, 65, 100, 255, 256, 257, 512, 599, 600]
@@ -78,6 +80,60 @@ def test_folds_are_random_and_the_seeds_own():
     # A member's fold does not depend on how many others there are, up to FOLDS.
     for few, many in zip(held_out(200, 2, 1), held_out(200, 8, 1), strict=False):
         assert torch.equal(few, many)
+
+
+# Copies
+
+
+def table_with_copies(rows=1200, seed=0):
+    """Of the first half of the rows some stand there twice or more."""
+    generator = np.random.default_rng(seed)
+    x, y = generator.normal(size=(rows, 3)), generator.normal(size=rows)
+    again = generator.integers(rows // 2, size=rows // 4)
+    x[-len(again) :], y[-len(again) :] = x[again], y[again]
+    return x, y
+
+
+@pytest.mark.parametrize("members", [2, 4, 8])
+def test_a_row_that_others_repeat_judges_nobody(members):
+    x, y = table_with_copies()
+    folds = held_out(len(y), members, seed=1)
+    reduced = without_copies(folds, x, y)
+    rows = [tuple(row) for row in np.column_stack([x, y])]
+    for fold, left in zip(folds, reduced, strict=True):
+        others = {rows[i] for i in set(range(len(y))) - set(fold.tolist())}
+        assert left.tolist() == [i for i in fold.tolist() if rows[i] not in others]
+        assert len(left) < len(fold)
+    assert [id(fold) for fold in reduced] == [
+        id(reduced[v % len(different(folds))]) for v in range(members)
+    ]
+
+
+def test_without_copies_folds_are_themselves():
+    generator = np.random.default_rng(0)
+    folds = held_out(300, 4, seed=1)
+    assert without_copies(folds, generator.normal(size=(300, 2)), np.zeros(300)) is folds
+
+
+def test_the_same_features_with_another_target_are_no_copy():
+    folds = held_out(300, 4, seed=1)
+    assert without_copies(folds, np.zeros((300, 2)), np.arange(300.0)) is folds
+
+
+def test_a_fold_stays_if_next_to_nothing_would_be_left():
+    x = np.repeat(np.random.default_rng(0).normal(size=(30, 2)), 10, axis=0)
+    folds = held_out(300, 4, seed=1)
+    for fold, left in zip(folds, without_copies(folds, x, x[:, 0]), strict=True):
+        assert left is fold
+
+
+def test_zero_is_zero_whatever_its_sign():
+    x = np.zeros((800, 1))
+    x[::2] = -0.0
+    x[:400, 0] = np.arange(400)
+    folds = held_out(800, 4, seed=1)
+    for fold, left in zip(folds, without_copies(folds, x, np.zeros(800)), strict=True):
+        assert left.tolist() == [i for i in fold.tolist() if 0 < i < 400]
 
 
 @pytest.mark.parametrize("members", [4, 8])

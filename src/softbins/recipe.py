@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins.bins import Bins
 from softbins.columns import Columns
 
+Array = NDArray[np.float64]
 Preset = Literal["default", "fast"]
 
 FOLDS = 8  # each member leaves out one, and is stopped and calibrated by it
@@ -32,6 +35,7 @@ STEPS = 1000  # of training, at least
 COUNT = 128  # bins
 BLURRED_COUNT = 64  # bins of the histogram of blurred targets
 WIDTH = 256  # of each of three hidden layers
+ENOUGH_LEFT = 30  # rows of a fold, without those that are copies of others
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,36 @@ def held_out(rows: int, members: int, seed: int) -> list[Tensor]:
     apart = members // 2 if rows > PAIRED_ROWS and members % 2 == 0 else members
     parts = order.tensor_split(min(max(FOLDS, apart), rows))
     return [parts[member % apart] for member in range(members)]
+
+
+def without_copies(folds: list[Tensor], features: Array, target: Array) -> list[Tensor]:
+    """The folds without rows that stand among all others, too: such a row is not new.
+
+    A member would be judged by what it remembers. A fold of which next to nothing would be left
+    stays as it is.
+    """
+    _, key, total = np.unique(_hashes(features, target), return_inverse=True, return_counts=True)
+    if total.max() == 1:
+        return folds
+    reduced = {}
+    for fold in different(folds):
+        keys = key[fold.numpy()]
+        inside = np.bincount(keys, minlength=len(total))
+        left = fold[torch.from_numpy(inside[keys] == total[keys])]
+        reduced[id(fold)] = left if len(left) >= ENOUGH_LEFT else fold
+    return [reduced[id(fold)] for fold in folds]
+
+
+def _hashes(features: Array, target: Array) -> NDArray[np.uint64]:
+    """A number for each row, the same for rows that are the same in everything."""
+    factors = np.random.default_rng(0).integers(2**63, size=features.shape[1] + 1, dtype=np.uint64)
+    columns = [target, *features.T]
+    found = np.zeros(len(target), dtype=np.uint64)
+    for column, factor in zip(columns, 2 * factors + 1, strict=True):
+        # Multiplication keeps the low bits, where most floats have zeros: the high ones go there.
+        mixed = (np.ascontiguousarray(column) + 0.0).view(np.uint64) * factor
+        found += mixed ^ (mixed >> np.uint64(32))
+    return found
 
 
 def different(folds: list[Tensor]) -> list[Tensor]:

@@ -49,6 +49,7 @@ from softbins.recipe import (
     held_out,
     kept,
     recipe_for,
+    without_copies,
 )
 from softbins.regressor import (
     NeuralRegressor,
@@ -179,7 +180,7 @@ class HistogramRegressor(StackedRegressor):
         recipe = recipe_for(self, len(target))
         settings = self._settings(recipe)
         first = int(check_random_state(self.random_state).randint(2**31 - 1))
-        folds = self._folds(len(target), recipe, first)
+        folds = self._folds(features, target, recipe, first)
         constant = target.min() == target.max()
         grown = None if constant else self._grown(features, target, weight, folds, first, recipe)
         objective = self._objective(target, recipe, grown)
@@ -237,6 +238,7 @@ class HistogramRegressor(StackedRegressor):
         settings = replace(settings, patience=recipe.patience, weight_decay=0.0)
         first = int(check_random_state(self.random_state).randint(2**31 - 1))
         folds = different(held_out(len(target), 2 * tuning.FOLDS, first))[: tuning.FOLDS]
+        folds = without_copies(folds, features, target)
         grown = self._grown(features, target, weight, folds, first, recipe)
         spread = float(target.max() - target.min())
         blur = automatic_blur(None if grown is None else grown.error, spread)
@@ -267,9 +269,12 @@ class HistogramRegressor(StackedRegressor):
             evaluate=("validation",) if self.early_stopping else ("train",),
         )
 
-    def _folds(self, rows: int, recipe: Recipe, seed: int) -> list[Tensor] | None:
+    def _folds(
+        self, features: Array, target: Array, recipe: Recipe, seed: int
+    ) -> list[Tensor] | None:
         if not self.early_stopping:
             return None
+        rows = len(target)
         if rows < 2:
             raise ValueError(
                 f"early_stopping: n_samples={rows} leaves no row to train on; give more rows, or "
@@ -280,7 +285,7 @@ class HistogramRegressor(StackedRegressor):
                 f"members: {recipe.members} cannot leave out a row each of n_samples={rows}; "
                 "take fewer"
             )
-        return held_out(rows, recipe.members, seed)
+        return without_copies(held_out(rows, recipe.members, seed), features, target)
 
     def _grown(
         self,
