@@ -104,6 +104,15 @@ def test_a_repeated_value_does_not_take_the_other_values_bins():
     assert (Bins.quantile(y, 100).centers > 1).sum() >= 90
 
 
+@pytest.mark.parametrize("parts", [1, 2, 5, 16])
+def test_finer_bins_are_equal_parts_of_each(parts):
+    bins = Bins([0.0, 1.0, 3.0, 7.0])
+    finer = bins.finer(parts)
+    assert finer.count == 3 * parts
+    assert torch.equal(finer.edges[::parts], bins.edges)
+    torch.testing.assert_close(finer.widths, (bins.widths / parts).repeat_interleave(parts))
+
+
 def test_equality_hash_and_repr():
     assert Bins([0, 1, 2]) == Bins.uniform(0, 2, 2)
     assert hash(Bins([0, 1, 2])) == hash(Bins.uniform(0, 2, 2))

@@ -194,6 +194,14 @@ def test_bins_are_cut_where_more_is_known_than_they_can_say(noise, parts):
     assert scores.crps(predicted, y) < 1.1 * best + coarse
 
 
+@pytest.mark.parametrize("shift", [0.0, 1e3, 1e14, 1e15])
+def test_bins_are_not_cut_finer_than_numbers_are(shift):
+    """Near 1e15 numbers are an eighth apart, half of a bin."""
+    bins, wanted = Bins(BINS.edges + shift), {0.0: 16, 1e3: 16, 1e14: 3, 1e15: 1}
+    assert ensemble._most_parts(bins) <= wanted[shift]
+    assert bins.finer(ensemble._most_parts(bins)).count == 96 * ensemble._most_parts(bins)
+
+
 def test_bins_of_ones_own_are_left_as_they_are():
     mean, y = simulated(500, noise=0.01)
     outputs = forecasts(mean, 1.0).unsqueeze(0)

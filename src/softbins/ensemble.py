@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins import scores
+from softbins.bins import Bins
 from softbins.calibration import Conformal, Kind, Temperature
 from softbins.histogram import Histogram
 from softbins.network import Stack
@@ -188,6 +189,7 @@ def _sharpness(
     width in bins. Finer bins may ask for a lower one, and so for more parts.
     """
     temperature = Temperature.fit(predicted.with_mean(mean), y, weight)
+    finest = min(finest, _most_parts(predicted.bins))
     some = slice(None, None, max(1, len(y) // FOR_PARTS))
     few = (mean[some], y[some], None if weight is None else weight[some])
     coarse = Histogram(predicted.bins, logits=predicted.logits[some])
@@ -221,6 +223,12 @@ def _narrowest(
 
 def _parts(temperature: Temperature) -> int:
     return 1 << max(0, round(-math.log2(temperature.t) / 2))
+
+
+def _most_parts(bins: Bins) -> int:
+    """Into how many parts float64 can cut the narrowest bin."""
+    smallest = 4 * torch.finfo(bins.edges.dtype).eps * bins.edges.abs().max()
+    return max(1, int((bins.widths.min() / smallest).clamp(max=FINEST)))
 
 
 def _crps(
