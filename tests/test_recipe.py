@@ -12,6 +12,7 @@ from softbins import Bins, HistogramRegressor
 from softbins.columns import Columns
 from softbins.recipe import (
     FOLDS,
+    MOST_EMBEDDED,
     PAIRED_ROWS,
     automatic_blur,
     different,
@@ -270,3 +271,9 @@ def test_numbers_are_embedded_and_nothing_else():
     columns = Columns.fit(frame)
     chosen = [columns.origins[place] for place in embedded_inputs(columns)]
     assert [(origin.column, origin.role) for origin in chosen] == [(1, "value"), (3, "value")]
+
+
+@pytest.mark.parametrize(("inputs", "embedded"), [(MOST_EMBEDDED, True), (2000, False)])
+def test_very_many_numbers_are_not_embedded(inputs, embedded):
+    columns = Columns.fit(np.random.default_rng(0).normal(size=(3, inputs)))
+    assert len(embedded_inputs(columns)) == (inputs if embedded else 0)

@@ -35,6 +35,7 @@ STEPS = 1000  # of training, at least
 COUNT = 128  # bins
 BLURRED_COUNT = 64  # bins of the histogram of blurred targets
 WIDTH = 256  # of each of three hidden layers
+MOST_EMBEDDED = 500  # inputs
 ENOUGH_LEFT = 30  # rows of a fold, without those that are copies of others
 
 
@@ -158,13 +159,17 @@ def kept(rows: int, left_out: list[Tensor], batch: int) -> list[Tensor]:
 
 
 def embedded_inputs(columns: Columns) -> list[int]:
-    """The inputs of a network that are numbers, with more to them than yes and no."""
+    """The inputs of a network that are numbers, with more to them than yes and no.
+
+    None if there are very many: networks would be nine times as large.
+    """
     numeric = {i for i, kind in enumerate(columns.kinds) if kind == "number"}
-    return [
+    found = [
         place
         for place, origin in enumerate(columns.origins)
         if origin.column in numeric and origin.role == "value"
     ]
+    return found if len(found) <= MOST_EMBEDDED else []
 
 
 def automatic_blur(noise: float | None, spread: float) -> float:
