@@ -349,7 +349,11 @@ class HistogramRegressor(StackedRegressor):
         return as_numpy(torch.cat(parts))
 
     def predict_distribution(self, X: Any) -> Histogram:
-        """The predicted distribution of every row; without early stopping, members' mixture."""
+        """The predicted distribution of every row; without early stopping, members' mixture.
+
+        Up to 16 kB for each row: for millions of them, ask for what you need of it instead
+        (`predict_interval`, `predict_quantiles`, `predict_cdf`), or for some rows at a time.
+        """
         return super().predict_distribution(X)
 
     def _distributions(self, X: Any) -> Iterator[Histogram]:
