@@ -101,6 +101,21 @@ def _batch(rows: int) -> int:
     return size
 
 
+def folds_for(features: Array, target: Array, members: int, seed: int) -> list[Tensor]:
+    """The rows of a table that each member leaves out, and is judged by."""
+    rows = len(target)
+    if rows < 2:
+        raise ValueError(
+            f"early_stopping: n_samples={rows} leaves no row to train on; give more rows, or "
+            "turn it off"
+        )
+    if members > rows:
+        raise ValueError(
+            f"members: {members} cannot leave out a row each of n_samples={rows}; take fewer"
+        )
+    return without_copies(held_out(rows, members, seed), features, target)
+
+
 def held_out(rows: int, members: int, seed: int) -> list[Tensor]:
     """The rows that each member leaves out, in random order: folds as equal as can be.
 

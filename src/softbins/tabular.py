@@ -46,6 +46,7 @@ from softbins.recipe import (
     automatic_blur,
     different,
     embedded_inputs,
+    folds_for,
     held_out,
     kept,
     recipe_for,
@@ -180,7 +181,9 @@ class HistogramRegressor(StackedRegressor):
         recipe = recipe_for(self, len(target))
         settings = self._settings(recipe)
         first = int(check_random_state(self.random_state).randint(2**31 - 1))
-        folds = self._folds(features, target, recipe, first)
+        folds = None
+        if self.early_stopping:
+            folds = folds_for(features, target, recipe.members, first)
         constant = target.min() == target.max()
         grown = None if constant else self._grown(features, target, weight, folds, first, recipe)
         objective = self._objective(target, recipe, grown)
@@ -268,24 +271,6 @@ class HistogramRegressor(StackedRegressor):
             monitor=self.monitor,
             evaluate=("validation",) if self.early_stopping else ("train",),
         )
-
-    def _folds(
-        self, features: Array, target: Array, recipe: Recipe, seed: int
-    ) -> list[Tensor] | None:
-        if not self.early_stopping:
-            return None
-        rows = len(target)
-        if rows < 2:
-            raise ValueError(
-                f"early_stopping: n_samples={rows} leaves no row to train on; give more rows, or "
-                "turn it off"
-            )
-        if recipe.members > rows:
-            raise ValueError(
-                f"members: {recipe.members} cannot leave out a row each of n_samples={rows}; "
-                "take fewer"
-            )
-        return without_copies(held_out(rows, recipe.members, seed), features, target)
 
     def _grown(
         self,
