@@ -182,7 +182,7 @@ def test_unequal_bins_are_cut_where_they_are():
     torch.testing.assert_close(finer.probs, torch.full((6,), 1 / 6))
 
 
-@pytest.mark.parametrize(("noise", "parts"), [(0.03, 16), (0.06, 16), (0.2, 4), (1.0, 1), (3.0, 1)])
+@pytest.mark.parametrize(("noise", "parts"), [(0.06, 16), (0.2, 4), (1.0, 1), (3.0, 1)])
 def test_bins_are_cut_where_more_is_known_than_they_can_say(noise, parts):
     """Gaussians of deviation 1 are far too wide for such noise, and a bin of 1/4 may be as well."""
     mean, y = simulated(500, noise=noise)
