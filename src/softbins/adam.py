@@ -1,6 +1,6 @@
 """Adam as PyTorch computes it, without the seconds that a first `torch.optim.Optimizer` takes.
 
-Those go into loading PyTorch's compiler, which is not used here, and are most of a small fit.
+Those go into loading PyTorch's compiler, which is not used here: three where a small fit takes ten.
 """
 
 from __future__ import annotations

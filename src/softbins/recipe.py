@@ -152,7 +152,7 @@ def _hashes(features: Array, target: Array) -> NDArray[np.uint64]:
     columns = [target, *features.T]
     found = np.zeros(len(target), dtype=np.uint64)
     for column, factor in zip(columns, 2 * factors + 1, strict=True):
-        # Multiplication keeps the low bits, where most floats have zeros: the high ones go there.
+        # Round numbers end in zeros, which a product keeps; its high bits are mixed into them.
         mixed = (np.ascontiguousarray(column) + 0.0).view(np.uint64) * factor
         found += mixed ^ (mixed >> np.uint64(32))
     return found
