@@ -234,7 +234,8 @@ def test_a_held_out_row_has_no_part_in_its_own_prediction(monkeypatch, planted):
 def test_the_number_of_trees_is_the_best_one(monkeypatch):
     x, y = table("plain", rows=60)
     y = y + np.random.default_rng(1).normal(size=60)  # so that few trees are enough
-    monkeypatch.setattr(boosting, "RATE", 0.5)
+    monkeypatch.setattr(boosting, "FEW_ROWS", 0)
+    monkeypatch.setattr(boosting, "RATE", 0.2)
     folds = folds_of(len(y), 3)
     errors = []
     for rounds in range(1, 13):

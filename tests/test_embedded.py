@@ -214,6 +214,37 @@ def test_dropout_may_weaken(strength):
     assert mask.mean().item() == pytest.approx(1, abs=0.01)
 
 
+def test_masks_of_an_epoch_are_windows_of_one_strip():
+    stack, draws = network(hidden=(16, 40), seeds=(7, 8), dropout=0.5), generators([7, 8])
+    shapes = [(2, rows, units) for rows in (30, 30, 11) for units in (16, 40)]
+    masks = [stack._mask(torch.ones(shape), draws) for shape in shapes]
+    assert [mask.shape for mask in masks] == shapes
+    memory = {mask.untyped_storage().data_ptr() for mask in masks}
+    assert len(memory) == 1
+    assert len({mask.data_ptr() for mask in masks}) == len(masks)  # none is there twice
+    for mask in masks:
+        assert mask.mean().item() == pytest.approx(1, abs=0.2)
+        assert (mask[0] != mask[1]).any()
+
+
+def test_each_epoch_has_masks_of_its_own():
+    stack, draws, x = network(seeds=(7,), dropout=0.5), generators([7]), torch.ones(1, 30, 16)
+    first = stack._mask(x, draws)
+    stack.forget_masks()
+    assert (stack._mask(x, draws) != first).any()
+
+
+def test_a_larger_batch_gets_a_longer_strip():
+    stack, draws = network(seeds=(7,), dropout=0.5), generators([7])
+    stack._mask(torch.ones(1, 2, 16), draws)
+    assert stack._mask(torch.ones(1, 500, 16), draws).shape == (1, 500, 16)
+
+
+def test_no_mask_outlives_the_training():
+    _, trainer = trained([3, 4])
+    assert trainer.network.strip is None
+
+
 @pytest.mark.parametrize("dropout", [1.0, -0.1, 2.0])
 def test_a_wrong_dropout_is_named(dropout):
     with pytest.raises(ValueError, match="^dropout: "):

@@ -182,6 +182,8 @@ def test_what_is_chosen_can_be_trained(rows, preset):
         if field.name == "hidden":
             assert isinstance(value, tuple)
             assert min(value) >= 1
+        elif field.name == "learning_rate":
+            assert 0 < value < 1
         else:
             assert isinstance(value, int)
             assert value >= 1
@@ -191,8 +193,10 @@ def test_what_is_chosen_can_be_trained(rows, preset):
 def test_fast_is_faster():
     for rows in (100, 1000, 20_000):
         usual, fast = recipe(rows), recipe(rows, preset="fast")
-        steps = [r.members * r.epochs / r.batch_size for r in (usual, fast)]
-        assert steps[1] <= steps[0] / 4
+        work = [
+            r.members * r.epochs / r.batch_size * r.hidden[0] * r.hidden[1] for r in (usual, fast)
+        ]
+        assert work[1] <= work[0] / 4
         assert fast.ensembles <= usual.ensembles / 4
 
 
@@ -217,6 +221,7 @@ def test_large_tables_have_more_epochs_than_medium_ones():
         ("bins", 77, "bins"),
         ("bins", Bins.uniform(0.0, 1.0, 50), "bins"),
         ("batch_size", 13, "batch_size"),
+        ("learning_rate", 3e-3, "learning_rate"),
         ("max_epochs", 17, "epochs"),
         ("patience", 9, "patience"),
     ],

@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,9 @@ from softbins.checks import require_number
 
 # The embeddings' weights and the layers' draw from different streams of the same seed.
 EMBEDDING_STREAM = 2**33
+
+STRIP = 4  # windows that the random factors of an epoch would make, side by side
+GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
 Activation = Literal["silu", "relu"]
 
@@ -65,6 +68,9 @@ class Stack(nn.Module):
         for member, generator in zip(kept, generators, strict=True):
             member.bernoulli_(share, generator=generator)
         return kept.div_(share)
+
+    def forget_masks(self) -> None:
+        """Forget what dropout has drawn for the last epoch."""
 
     @abstractmethod
     def apply_members(self, x: Tensor) -> Tensor:
@@ -170,6 +176,8 @@ class EmbeddedMLP(StackedMLP):
         super().__init__(width, hidden, outputs, seeds, dropout)
         self.embedded, self.features, self.listening = list(embedded), features, listening
         self.activation = activation
+        self.strip: Tensor | None = None
+        self.cut = 0  # windows of it that were used
         self.shift, self.scale = self.shift[..., :features], self.scale[..., :features]
         # A stream of its own: the layers were drawn from the seeds themselves.
         parts = [self._drawn(torch.Generator().manual_seed(s + EMBEDDING_STREAM)) for s in seeds]
@@ -208,22 +216,42 @@ class EmbeddedMLP(StackedMLP):
         weight, bias = self.weights[-1], self.biases[-1]
         if not (self.listening and self.training):
             return torch.baddbmm(bias, x, weight)
-        first = self.outputs - self.listening
-        heads = [(x, slice(None, first)), (x.detach(), slice(first, None))]
-        return torch.cat([torch.baddbmm(bias[..., p], h, weight[..., p]) for h, p in heads], -1)
+        apply: Callable[..., Tensor] = _Heads.apply
+        return apply(x, weight, bias, self.outputs - self.listening)
+
+    def forget_masks(self) -> None:
+        """The next mask is cut from a new strip."""
+        self.strip = None
 
     def _mask(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        """As elsewhere, but from random bytes, which are drawn faster; rates are 256ths."""
-        return self._mask_of(torch.full((self.members,), self.dropout), x, generators)
+        """The next window of this epoch's strip of random factors, no copy of it.
 
-    def _mask_of(self, rates: Tensor, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        """Drop so much of each member's units (V,), and make up for it."""
-        dropped = rates.mul(256 * self.strength).round().clamp(max=255).view(-1, 1, 1)
-        draws = torch.empty(self.members, math.ceil(x[0].numel() / 8), dtype=torch.int64)
+        Drawing a mask anew for each layer and step would take a quarter of a small network's time.
+        """
+        rows, units = x.shape[1:]
+        if self.strip is None or self.strip.shape[1] < rows * units:
+            self.strip, self.cut = self._drawn_strip(rows, generators).to(x), 0
+        spare = self.strip.shape[1] - rows * units
+        self.cut += 1
+        # Multiples of the golden ratio lie everywhere, and none twice.
+        start = int(spare * math.modf(self.cut * GOLDEN_RATIO)[0])
+        return self.strip[:, start : start + rows * units].view(x.shape)
+
+    def _drawn_strip(self, rows: int, generators: Sequence[torch.Generator]) -> Tensor:
+        """Factors (V, length): 0 for the share to be dropped, else what makes up for it.
+
+        They come from random bytes, which are drawn quickly, so that rates are 256ths.
+        """
+        widest = max(weight.shape[-1] for weight in self.weights[:-1])
+        draws = torch.empty(self.members, math.ceil(STRIP * rows * widest / 8), dtype=torch.int64)
         for member, generator in zip(draws, generators, strict=True):
             member.random_(torch.iinfo(torch.int64).min, None, generator=generator)
-        drawn = draws.view(torch.uint8)[:, : x[0].numel()].view(x.shape)
-        return ((drawn >= dropped.to(torch.uint8)) * (256 / (256 - dropped))).to(x)
+        dropped = self._rates().mul(256 * self.strength).round().clamp(max=255).view(-1, 1)
+        return (draws.view(torch.uint8) >= dropped.to(torch.uint8)) * (256 / (256 - dropped))
+
+    def _rates(self) -> Tensor:
+        """Each member's share of units to drop."""
+        return torch.full((self.members,), self.dropout)
 
     def _embed(self, x: Tensor) -> Tensor:
         """The embeddings (V, rows, inputs * dimensions): one small product for each input."""
@@ -233,6 +261,24 @@ class EmbeddedMLP(StackedMLP):
         flat = (part.flatten(0, 1) for part in (self.offset, waves, self.embedding))
         parts = torch.baddbmm(*flat).relu_().view(members, -1, rows, self.dimensions)
         return parts.transpose(1, 2).reshape(members, rows, -1)
+
+
+class _Heads(torch.autograd.Function):
+    """The output layer, whose input learns from the first outputs only."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, first: int) -> Tensor:
+        """All outputs at once."""
+        ctx.save_for_backward(x, weight)
+        ctx.first = first
+        return torch.baddbmm(bias, x, weight)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """The weights' gradient from all outputs, the input's from the first."""
+        x, weight = ctx.saved_tensors
+        heard = torch.bmm(grad[..., : ctx.first], weight[..., : ctx.first].transpose(1, 2))
+        return heard, torch.bmm(x.transpose(1, 2), grad), grad.sum(1, keepdim=True), None
 
 
 def _widened(units: int) -> int:

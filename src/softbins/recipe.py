@@ -22,21 +22,36 @@ Array = NDArray[np.float64]
 Preset = Literal["default", "fast"]
 
 FOLDS = 8  # each member leaves out one, and is stopped and calibrated by it
-MEMBERS = 4
-ENSEMBLES = 4  # of boosted trees
-FEW_ROWS = 500  # up to which there are twice as many members, to calibrate with all rows
+FEW_ROWS = 500  # up to which there may be more members, to calibrate with all rows
 PAIRED_ROWS = 1000  # from which on two members leave out the same fold
 BATCHES = 20  # in an epoch, at least, as long as batches stay larger than SMALLEST_BATCH
 SMALLEST_BATCH = 64
-EPOCHS = 80  # at least
-MANY_ROWS = 6000  # from which on there are more
-MORE_EPOCHS = 100
-STEPS = 1000  # of training, at least
+MANY_ROWS = 6000  # from which on there are more epochs
 COUNT = 128  # bins
 BLURRED_COUNT = 64  # bins of the histogram of blurred targets
-WIDTH = 256  # of each of three hidden layers
 MOST_EMBEDDED = 500  # inputs
 ENOUGH_LEFT = 30  # rows of a fold, without those that are copies of others
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a preset spends on a table."""
+
+    members: int
+    members_for_few: int
+    ensembles: int  # of boosted trees
+    width: int  # of each of three hidden layers
+    learning_rate: float
+    epochs: int  # at least
+    more_epochs: int
+    steps: int  # at least
+
+
+# Two narrow networks err less than one wide one, and learn faster in less time.
+EFFORTS = {
+    "default": Effort(4, FOLDS, 4, 256, 6e-3, 80, 100, 1000),
+    "fast": Effort(2, 2, 1, 160, 10e-3, 48, 64, 500),
+}
 
 
 @dataclass(frozen=True)
@@ -47,6 +62,7 @@ class Recipe:
     ensembles: int
     hidden: tuple[int, ...]
     bins: int | Bins
+    learning_rate: float
     batch_size: int
     epochs: int
     patience: int
@@ -56,23 +72,28 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
     """What the regressor says, and where it says "auto" what suits a table of that size."""
     if regressor.preset not in get_args(Preset):
         raise ValueError(f"preset: expected 'default' or 'fast', got {regressor.preset!r}")
-    quarter = 4 if regressor.preset == "fast" else 1
-    usual = FOLDS if rows <= FEW_ROWS else MEMBERS
-    members = _whole("members", regressor.members, min(usual // quarter, rows))
+    effort = EFFORTS[regressor.preset]
+    usual = effort.members_for_few if rows <= FEW_ROWS else effort.members
     batch = _whole("batch_size", regressor.batch_size, _batch(rows))
-    steps = math.ceil(rows * (1 - 1 / FOLDS) / batch)
-    epochs = max(EPOCHS if rows < MANY_ROWS else MORE_EPOCHS, math.ceil(STEPS / steps))
-    epochs = _whole("max_epochs", regressor.max_epochs, epochs)
+    epochs = _whole("max_epochs", regressor.max_epochs, _epochs(effort, rows, batch))
     bins = COUNT if regressor.bins == "auto" else regressor.bins
+    rate = regressor.learning_rate
     return Recipe(
-        members=members,
-        ensembles=ENSEMBLES // quarter,
-        hidden=_layers(regressor.hidden),
+        members=_whole("members", regressor.members, min(usual, rows)),
+        ensembles=effort.ensembles,
+        hidden=_layers(regressor.hidden, effort.width),
         bins=bins if isinstance(bins, Bins) else _whole("bins", bins, COUNT),
+        learning_rate=effort.learning_rate if rate == "auto" else rate,
         batch_size=batch,
         epochs=epochs,
         patience=_whole("patience", regressor.patience, max(10, epochs // 4)),
     )
+
+
+def _epochs(effort: Effort, rows: int, batch: int) -> int:
+    steps = math.ceil(rows * (1 - 1 / FOLDS) / batch)
+    fewest = effort.epochs if rows < MANY_ROWS else effort.more_epochs
+    return max(fewest, math.ceil(effort.steps / steps))
 
 
 def _whole(name: str, value: Any, automatic: int) -> int:
@@ -84,14 +105,14 @@ def _whole(name: str, value: Any, automatic: int) -> int:
     return int(value)
 
 
-def _layers(hidden: Any) -> tuple[int, ...]:
+def _layers(hidden: Any, width: int) -> tuple[int, ...]:
     if isinstance(hidden, str) and hidden == "auto":
-        return (WIDTH,) * 3
+        return (width,) * 3
     if isinstance(hidden, (str, Integral)) or not len(hidden):
         raise ValueError(
             f"hidden: need 'auto' or sizes of layers, such as (64, 64), got {hidden!r}"
         )
-    return tuple(_whole("hidden", size, WIDTH) for size in hidden)
+    return tuple(_whole("hidden", size, width) for size in hidden)
 
 
 def _batch(rows: int) -> int:

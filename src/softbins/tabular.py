@@ -77,7 +77,7 @@ class HistogramRegressor(StackedRegressor):
     """A regressor for tables that predicts a calibrated distribution for every row.
 
     Where a parameter is "auto", the number of rows and the noise decide (softbins.recipe);
-    `preset="fast"` trains a quarter of the networks and trees. A number of `bins` means equal
+    `preset="fast"` takes about a quarter of the time. A number of `bins` means equal
     ones, and `sigma` counts in their widths; `blur` is a share of the targets' range. Predicted
     distributions have finer bins where more is known than those can say, unless `bins` are
     `Bins`. "robust" `scaling` bends features that are far out. A cosine `schedule` lowers
@@ -105,7 +105,7 @@ class HistogramRegressor(StackedRegressor):
         scaling: Scale = "robust",
         activation: Activation = "silu",
         dropout: float = 0.1,
-        learning_rate: float = 6e-3,
+        learning_rate: float | Auto = "auto",
         beta_2: float = 0.95,
         weight_decay: float = 1e-2,
         schedule: Literal["constant", "cosine"] = "cosine",
@@ -262,7 +262,7 @@ class HistogramRegressor(StackedRegressor):
         return Settings(
             epochs=recipe.epochs,
             batch_size=recipe.batch_size,
-            learning_rate=self.learning_rate,
+            learning_rate=recipe.learning_rate,
             beta_2=self.beta_2,
             weight_decay=self.weight_decay,
             schedule=self.schedule,

@@ -141,6 +141,7 @@ class Trainer:
             self._keep_running(self._active().nonzero().flatten().tolist())
             if progress is not None:
                 progress(self.epoch, self.settings.epochs, self.seconds, summary)
+        self.network.forget_masks()
         self._restore()
 
     @property
@@ -173,6 +174,7 @@ class Trainer:
 
     def _train_epoch(self, start: float) -> None:
         self.network.train()
+        self.network.forget_masks()
         limit = self.settings.max_seconds
         for step, (index, weight) in enumerate(self._batches()):
             self._anneal(self.epoch * self.steps + step)

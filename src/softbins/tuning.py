@@ -76,8 +76,8 @@ class CandidateMLP(EmbeddedMLP):
         self.register_buffer("rates", torch.tensor([c.dropout for c in tried]))
         self.register_buffer("decays", torch.tensor([c.weight_decay for c in tried]))
 
-    def _mask(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        return self._mask_of(self.rates, x, generators)
+    def _rates(self) -> Tensor:
+        return self.rates
 
     @torch.no_grad()
     def decay(self, optimiser: Adam) -> None:
