@@ -33,15 +33,15 @@ PREDICTED, ACTUAL, CALIBRATED = "#0072B2", "#D55E00", "#808080"
 AREA = "#56B4E9"  # of what is predicted, light enough for lines and dots on it
 INK = "#1b1f24"
 SIZE = (4.2, 3.3)  # inches: about the width of a phone, so that text keeps its size there
-STYLE = {
+PLAIN = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "softbins",  # the same names inside for the same picture
-    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor"), INK),
-    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
 }
+INKED = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+STYLE = PLAIN | dict.fromkeys(INKED, INK)
 # What would differ from one day or version to the next.
 NO_METADATA = {
     "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),

@@ -6,7 +6,6 @@ by one for pages that arrange them themselves. The same records give the same fi
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softbins import plots
 from softbins.paper.cells import Cell, cell
 from softbins.paper.datasets import load, original, title
 from softbins.paper.methods import TITLES
@@ -65,20 +65,7 @@ SUFFIXES = (".svg", ".pdf")
 # Wong's palette, which those who do not see all colours can tell apart; the marks differ as well.
 COLOURS = {"l2": "#D55E00", "hl-onebin": "#009E73", "hl-gaussian": "#0072B2"}
 LINES = {"l2": "--", "hl-onebin": "-.", "hl-gaussian": "-"}
-PANEL_SIZE = (4.2, 3.3)  # inches: about the width of a phone, so that text keeps its size there
-STYLE = {
-    "font.size": 10,
-    "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "softbins",  # the same names inside for the same picture
-}
-NO_METADATA = {
-    ".svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
-    ".pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
-}
+STYLE = plots.PLAIN | {"axes.titlesize": 10, "legend.frameon": False}
 
 Values = NDArray[np.float64]
 
@@ -139,12 +126,10 @@ def _known(name: str) -> str:
 
 
 def _picture(figure: Figure, suffix: str) -> bytes:
-    buffer = io.BytesIO()
     with library("matplotlib", "plots").rc_context(STYLE):
         # The first layout is for ticks that may change with it; the second one fits.
         figure.draw_without_rendering()
-        figure.savefig(buffer, format=suffix.removeprefix("."), metadata=NO_METADATA[suffix])
-    return buffer.getvalue()
+    return plots.picture(figure, suffix.removeprefix("."))
 
 
 def _figure(
@@ -155,7 +140,7 @@ def _figure(
         return None
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
-    size = (PANEL_SIZE[0] * columns, PANEL_SIZE[1] * rows)
+    size = (plots.SIZE[0] * columns, plots.SIZE[1] * rows)
     with library("matplotlib", "plots").rc_context(STYLE):
         figure: Figure = library("matplotlib.figure", "plots").Figure(size, layout="constrained")
         for place, panel in enumerate(panels, start=1):
