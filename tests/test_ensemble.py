@@ -279,48 +279,6 @@ def test_file_and_back_to_the_bit():
     assert list(tensors) == ["something else"]
 
 
-# Fewer members are judged than predict
-
-MEANS = torch.tensor([[1.0, 5.0], [-1.0, 3.0]], dtype=torch.float64)  # variance 2, means 0 and 4
-AS_OF_ALL = {
-    # Of the error 4, two members have 2 / 2, and four would have 2 / 4: 7 / 8 of it is left.
-    "two of four": (MEANS, [2.0, 2.0], None, 4, 7 / 8),
-    "two of very many": (MEANS, [2.0, 2.0], None, 10**9, 3 / 4),
-    "with weights": (MEANS, [2.0, 9.0], [1.0, 0.0], 4, 7 / 8),
-    "no more than members may save": (MEANS, [0.5, 4.5], None, 4, 1 / 2),
-    "all were judged": (MEANS, [2.0, 2.0], None, 2, 1.0),
-    "one alone has no variance": (MEANS[:1] - 1, [2.0, 2.0], None, 4, 1.0),
-    "no error": (MEANS, [0.0, 4.0], None, 4, 0.0),
-}
-
-
-@pytest.mark.parametrize("case", AS_OF_ALL)
-def test_errors_are_judged_as_those_of_all_members(case):
-    means, y, weight, members, left = AS_OF_ALL[case]
-    weight = None if weight is None else torch.tensor(weight, dtype=torch.float64)
-    mean, y = means.mean(0), torch.tensor(y, dtype=torch.float64)
-    found = ensemble._as_of_all(means, mean, y, weight, members)
-    torch.testing.assert_close(found, mean + math.sqrt(left) * (y - mean))
-
-
-def test_intervals_fit_the_members_that_predict():
-    """Where members' own errors are all the error, two err sqrt(2) times as much as four."""
-    y, _ = simulated(4000)
-    errors = torch.randn(4, 4000, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-    outputs = forecasts(y + errors, 1.0)
-    judged, new = outputs[:2, :2000], outputs[:, 2000:]
-
-    def coverage(members):
-        finish = Finish.fit(objective(), judged, None, y[:2000], None, members=members)
-        distribution = finish.for_intervals(objective(), new, None)
-        low, high = finish.intervals["central"].interval(distribution, 0.9)
-        return ((low <= y[2000:]) & (y[2000:] <= high)).double().mean().item()
-
-    # 1.645 deviations of two members' mean are 2.33 of four's.
-    assert coverage(2) == pytest.approx(0.98, abs=0.015)
-    assert coverage(4) == pytest.approx(0.9, abs=3 * math.sqrt(0.09 * 2 / 2000))
-
-
 # Folds
 
 
@@ -339,8 +297,7 @@ def test_each_row_is_judged_by_the_members_that_left_it_out(monkeypatch, members
     teams = torch.cat([outputs[f::3, fold] for f, fold in enumerate(folds)], 1)
     assert teams.shape == (members // 3, 12, BINS.count)
     rows = torch.cat(folds)
-    weights = torch.from_numpy(weight)[rows]
-    expected = Finish.fit(objective(), teams, trees, y[rows], weights, members=members)
+    expected = Finish.fit(objective(), teams, trees, y[rows], torch.from_numpy(weight)[rows])
     assert found.share == pytest.approx(expected.share, abs=1e-12)
     assert found.temperature.t == pytest.approx(expected.temperature.t)
     for kind in KINDS:

@@ -131,7 +131,7 @@ def grow(
     """
     models: list[HistGradientBoostingRegressor] = []
     stages: list[Array] = []
-    each = max(1, ensembles // len(folds))
+    each = math.ceil(ensembles / len(folds))
     judges = [fold[:limit] for fold in folds]
     for fold, judged in zip(folds, judges, strict=True):
         used = np.setdiff1d(np.arange(len(y)), fold)

@@ -64,18 +64,15 @@ class Finish:
         y: Tensor,
         weight: Tensor | None,
         finest: int = FINEST,
-        members: int | None = None,
     ) -> Finish:
-        """From outputs (judged, n, k) and the trees' predictions (n,) for held-out rows.
+        """From outputs (members, n, k) and the trees' predictions (n,) for held-out rows.
 
-        The judged members are those that have left the row out, usually one or two of the
-        `members` that will predict. Bins are cut into `finest` parts at most.
+        The members are those that have left the row out, usually one or two. Bins are cut into
+        `finest` parts at most.
         """
-        means, predicted = objective.decode(outputs), _pooled(objective, outputs)
-        mean = means.mean(0)
+        mean, predicted = objective.decode(outputs).mean(0), _pooled(objective, outputs)
         share = 0.0 if trees is None else _share(mean, torch.from_numpy(trees), y, weight)
         mean = _blend(mean, trees, share)
-        y = _as_of_all((1 - share) * means, mean, y, weight, members or len(means))
         some = slice(None, None, max(1, len(y) // FOR_TEMPERATURE))
         chosen = Histogram(predicted.bins, logits=predicted.logits[some])
         weights = None if weight is None else weight[some]
@@ -109,8 +106,7 @@ class Finish:
         rows = torch.cat(judges)
         weights = None if weight is None else torch.from_numpy(weight)[rows]
         y = torch.from_numpy(target)[rows]
-        judged = torch.cat(teams, 1)
-        return cls.fit(objective, judged, trees, y, weights, finest, network.members)
+        return cls.fit(objective, torch.cat(teams, 1), trees, y, weights, finest)
 
     def mean(self, objective: Objective, outputs: Tensor, trees: Array | None) -> Tensor:
         """Predicted means for outputs (V, n, k) and the trees' predictions (n,)."""
@@ -239,24 +235,6 @@ def _crps(
     predicted: Histogram, temperature: Temperature, mean: Tensor, y: Tensor, weight: Tensor | None
 ) -> float:
     return scores.crps(temperature.apply(predicted).with_mean(mean), y, weight)
-
-
-def _as_of_all(
-    means: Tensor, mean: Tensor, y: Tensor, weight: Tensor | None, members: int
-) -> Tensor:
-    """Targets as far from the predicted `mean` as they would be if all members had predicted it.
-
-    Of V members' independent errors with variance v, v / V is left in their mean; those judged
-    are fewer, and err more. Where there is next to no noise, this is most of the error.
-    """
-    judged = len(means)
-    if judged == 1 or judged >= members:
-        return y
-    weights = torch.ones_like(y) if weight is None else weight
-    saved = (weights * means.var(0)).sum() * (1 / judged - 1 / members)
-    total = (weights * (y - mean).square()).sum()
-    left = (1 - saved / total).clamp(min=judged / members) if total > 0 else total
-    return torch.lerp(mean, y, left.sqrt())
 
 
 def _blend(mean: Tensor, trees: Array | None, share: float) -> Tensor:

@@ -22,7 +22,6 @@ Array = NDArray[np.float64]
 Preset = Literal["default", "fast"]
 
 FOLDS = 8  # each member leaves out one, and is stopped and calibrated by it
-FEW_ROWS = 500  # up to which there may be more members, to calibrate with all rows
 PAIRED_ROWS = 1000  # from which on two members leave out the same fold
 BATCHES = 20  # in an epoch, at least, as long as batches stay larger than SMALLEST_BATCH
 SMALLEST_BATCH = 64
@@ -37,8 +36,7 @@ ENOUGH_LEFT = 30  # rows of a fold, without those that are copies of others
 class Effort:
     """What a preset spends on a table."""
 
-    members: int
-    members_for_few: int
+    members: tuple[tuple[float, int], ...]  # for tables of up to so many rows
     ensembles: int  # of boosted trees
     width: int  # of each of three hidden layers
     learning_rate: float
@@ -49,8 +47,8 @@ class Effort:
 
 EFFORTS = {
     "default": Effort(
-        members=4,
-        members_for_few=FOLDS,
+        # Eight calibrate a small table with all of its rows; one with many rows needs fewer.
+        members=((500, FOLDS), (6_000, 4), (25_000, 6), (math.inf, 4)),
         ensembles=4,
         width=256,
         learning_rate=6e-3,
@@ -60,8 +58,7 @@ EFFORTS = {
     ),
     # Two narrow networks err less than a wide one that takes as long; they bear larger steps.
     "fast": Effort(
-        members=2,
-        members_for_few=2,
+        members=((math.inf, 2),),
         ensembles=1,
         width=160,
         learning_rate=10e-3,
@@ -91,7 +88,7 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
     if regressor.preset not in get_args(Preset):
         raise ValueError(f"preset: expected 'default' or 'fast', got {regressor.preset!r}")
     effort = EFFORTS[regressor.preset]
-    usual = effort.members_for_few if rows <= FEW_ROWS else effort.members
+    usual = next(members for most, members in effort.members if rows <= most)
     batch = _whole("batch_size", regressor.batch_size, _batch(rows))
     epochs = _whole("max_epochs", regressor.max_epochs, _epochs(effort, rows, batch))
     bins = COUNT if regressor.bins == "auto" else regressor.bins
