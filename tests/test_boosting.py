@@ -313,3 +313,11 @@ def test_few_rows(rows):
     grown = grow(x, y, None, folds_of(rows, min(rows, 8)), EVERYTHING, 0)
     assert np.isfinite(grown.forest.predict(x)).all()
     assert np.isfinite(grown.held_out).all()
+
+
+@pytest.mark.parametrize(("folds", "asked", "grown"), [(3, 4, 6), (2, 4, 4), (5, 4, 5), (4, 1, 4)])
+def test_there_are_at_least_as_many_ensembles_as_asked_for(monkeypatch, folds, asked, grown):
+    x, y = table("plain")
+    monkeypatch.setattr(boosting, "ROUNDS", 2)  # one for so small a table
+    found = grow(x, y, None, folds_of(len(y), folds), EVERYTHING, 0, ensembles=asked)
+    assert len(found.forest.roots) == grown

@@ -209,6 +209,12 @@ def test_small_tables_get_small_batches_and_more_epochs():
     assert epochs[0] > epochs[-1]
 
 
+def test_members_for_tables_of_all_sizes():
+    sizes = (3, 500, 501, 6000, 6001, 25_000, 25_001, 10**7)
+    assert [recipe(rows).members for rows in sizes] == [3, 8, 4, 4, 6, 6, 4, 4]
+    assert {recipe(rows, preset="fast").members for rows in sizes} == {2}
+
+
 def test_large_tables_have_more_epochs_than_medium_ones():
     assert recipe(50_000).epochs > recipe(5000).epochs
 
