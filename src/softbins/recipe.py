@@ -25,7 +25,7 @@ FOLDS = 8  # each member leaves out one, and is stopped and calibrated by it
 PAIRED_ROWS = 1000  # from which on two members leave out the same fold
 BATCHES = 20  # in an epoch, at least, as long as batches stay larger than SMALLEST_BATCH
 SMALLEST_BATCH = 64
-MANY_ROWS = 6000  # from which on there are more epochs
+MANY_ROWS = 5_000  # beyond which there are more epochs
 COUNT = 128  # bins
 BLURRED_COUNT = 64  # bins of the histogram of blurred targets
 MOST_EMBEDDED = 500  # inputs
@@ -48,7 +48,7 @@ class Effort:
 EFFORTS = {
     "default": Effort(
         # Eight calibrate a small table with all of its rows; one with many rows needs fewer.
-        members=((500, FOLDS), (6_000, 4), (25_000, 6), (math.inf, 4)),
+        members=((500, FOLDS), (MANY_ROWS, 4), (25_000, 6), (math.inf, 4)),
         ensembles=4,
         width=256,
         learning_rate=6e-3,
@@ -107,7 +107,7 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
 
 def _epochs(effort: Effort, rows: int, batch: int) -> int:
     steps = math.ceil(rows * (1 - 1 / FOLDS) / batch)
-    fewest = effort.epochs if rows < MANY_ROWS else effort.more_epochs
+    fewest = effort.epochs if rows <= MANY_ROWS else effort.more_epochs
     return max(fewest, math.ceil(effort.steps / steps))
 
 
