@@ -95,6 +95,24 @@ def loss_speed() -> str:
     return table(["batch", *names, "softbins is"], rows)
 
 
+def accuracy() -> str:
+    """HistogramRegressor beside other regressors: a row for each of them."""
+    record = _record("accuracy")
+    measures = {"mae": "MAE", "rmse": "RMSE", "crps": "CRPS"}
+
+    def cells(row: dict[str, Any]) -> list[str]:
+        found = [row.get(measure) for measure in measures]
+        ratios = [f"{f['ratio']:.2f}" if f else "" for f in found]
+        ranks = [f"{f['rank']:.1f}" if f else "" for f in found]
+        return [str(max(f["tables"] for f in found if f)), *ratios, *ranks]
+
+    rows = [[row["method"], *cells(row)] for row in record["rows"]]
+    best = [f"{record['best'][measure]} of {record['tables']}" for measure in measures]
+    last = ["softbins is best, or within one standard error", "", *best, "", "", ""]
+    names = list(measures.values())
+    return table(["", "tables", *names, *(f"rank by {name}" for name in names)], [*rows, last])
+
+
 def training_speed() -> str:
     """Milliseconds per training step and model: a row for each contestant."""
     record = _record("training_speed")
@@ -106,6 +124,7 @@ def training_speed() -> str:
 
 
 RENDER = {
+    "accuracy": accuracy,
     "bike": bike,
     "branches": branches,
     "loss_speed": loss_speed,

@@ -240,6 +240,14 @@ def test_a_larger_batch_gets_a_longer_strip():
     assert stack._mask(torch.ones(1, 500, 16), draws).shape == (1, 500, 16)
 
 
+def test_a_strip_for_large_batches_is_little_longer_than_a_mask(monkeypatch):
+    monkeypatch.setattr("softbins.network.MOST_SPARE", 100)
+    stack = network(seeds=(7,), dropout=0.5)
+    mask = stack._mask(torch.ones(1, 50, 16), generators([7]))
+    assert mask.shape == (1, 50, 16)
+    assert 900 <= stack.strip.shape[1] < 908  # whole bytes
+
+
 def test_no_mask_outlives_the_training():
     _, trainer = trained([3, 4])
     assert trainer.network.strip is None

@@ -2,8 +2,8 @@
 
     python table.py [--store build/accuracy]
 
-New forecasts are scored and added to scores.json beside this file; table.md is written anew from
-all that is there. Without a store it is only written anew.
+New forecasts are scored and added to scores.json beside this file; table.md, and the summary in
+results/accuracy.json, are written anew from all that is there, also without a store.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import peers
 from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
+SUMMARY = HERE.parent.parent / "results" / "accuracy.json"
 OURS, FAST = "softbins", "softbins fast"
 MEASURES = {"mae": "MAE", "rmse": "RMSE", "crps": "CRPS"}
 FINE = (np.arange(400) + 0.5) / 400  # levels at which pinball losses are averaged
@@ -232,6 +233,28 @@ def _ratio(scores: Scores, measure: str, table: str) -> str:
     return f"{sum(fast[s] for s in common) / sum(usual[s] for s in common):.2f}"
 
 
+def summary(scores: Scores) -> dict[str, Any]:
+    """For each method, medians over tables of its errors as multiples of ours, and mean ranks."""
+    methods = [OURS, *(method for method in scores.methods if method != OURS)]
+    return {
+        "tables": len(scores.tables),
+        "best": {m: sum(bool(verdict(scores, m, t)) for t in scores.tables) for m in MEASURES},
+        "rows": [{"method": method} | _summary_of(scores, method) for method in methods],
+    }
+
+
+def _summary_of(scores: Scores, method: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for measure in MEASURES:
+        means = [scores.means(measure, table) for table in scores.tables]
+        ratios = [m[method] / m[OURS] for m in means if method in m and OURS in m]
+        if ratios:
+            rank = mean_ranks(scores, measure, scores.methods)[method]
+            ratio = statistics.median(ratios)
+            found[measure] = {"tables": len(ratios), "ratio": ratio, "rank": rank}
+    return found
+
+
 def main() -> None:
     """Score what is new, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -245,6 +268,7 @@ def main() -> None:
     everything = [merged[name] for name in sorted(merged)]
     record.write_text(json.dumps(everything, indent=0) + "\n")
     (HERE / "table.md").write_text("\n".join(page(everything)).rstrip() + "\n")
+    SUMMARY.write_text(json.dumps(summary(Scores(everything)), indent=1) + "\n")
 
 
 def page(everything: Sequence[Score]) -> list[str]:

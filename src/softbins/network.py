@@ -24,6 +24,7 @@ from softbins.checks import require_number
 EMBEDDING_STREAM = 2**33
 
 STRIP = 4  # windows that the random factors of an epoch would make, side by side
+MOST_SPARE = 2**20  # numbers that a strip has beyond one window: large batches need no more
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
 Activation = Literal["silu", "relu"]
@@ -242,8 +243,9 @@ class EmbeddedMLP(StackedMLP):
 
         They come from random bytes, which are drawn quickly, so that rates are 256ths.
         """
-        widest = max(weight.shape[-1] for weight in self.weights[:-1])
-        draws = torch.empty(self.members, math.ceil(STRIP * rows * widest / 8), dtype=torch.int64)
+        window = rows * max(weight.shape[-1] for weight in self.weights[:-1])
+        length = window + min((STRIP - 1) * window, MOST_SPARE)
+        draws = torch.empty(self.members, math.ceil(length / 8), dtype=torch.int64)
         for member, generator in zip(draws, generators, strict=True):
             member.random_(torch.iinfo(torch.int64).min, None, generator=generator)
         dropped = self._rates().mul(256 * self.strength).round().clamp(max=255).view(-1, 1)
