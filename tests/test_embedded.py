@@ -245,7 +245,7 @@ def test_a_strip_for_large_batches_is_little_longer_than_a_mask(monkeypatch):
     stack = network(seeds=(7,), dropout=0.5)
     mask = stack._mask(torch.ones(1, 50, 16), generators([7]))
     assert mask.shape == (1, 50, 16)
-    assert 900 <= stack.strip.shape[1] < 908  # whole bytes
+    assert 900 <= stack.strip.shape[1] < 908  # drawn eight at a time
 
 
 def test_no_mask_outlives_the_training():
