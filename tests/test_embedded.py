@@ -214,7 +214,7 @@ def test_dropout_may_weaken(strength):
     assert mask.mean().item() == pytest.approx(1, abs=0.01)
 
 
-def test_masks_of_an_epoch_are_windows_of_one_strip():
+def test_masks_are_windows_of_one_strip():
     stack, draws = network(hidden=(16, 40), seeds=(7, 8), dropout=0.5), generators([7, 8])
     shapes = [(2, rows, units) for rows in (30, 30, 11) for units in (16, 40)]
     masks = [stack._mask(torch.ones(shape), draws) for shape in shapes]
@@ -225,6 +225,14 @@ def test_masks_of_an_epoch_are_windows_of_one_strip():
     for mask in masks:
         assert mask.mean().item() == pytest.approx(1, abs=0.2)
         assert (mask[0] != mask[1]).any()
+
+
+def test_a_strip_is_used_for_a_few_masks_only(monkeypatch):
+    monkeypatch.setattr("softbins.network.USES", 3)
+    stack, draws = network(seeds=(7,), dropout=0.5), generators([7])
+    masks = [stack._mask(torch.ones(1, 30, 16), draws) for _ in range(7)]
+    memory = [mask.untyped_storage().data_ptr() for mask in masks]
+    assert [memory.index(place) for place in memory] == [0, 0, 0, 3, 3, 3, 6]
 
 
 def test_each_epoch_has_masks_of_its_own():

@@ -23,8 +23,9 @@ from softbins.checks import require_number
 # The embeddings' weights and the layers' draw from different streams of the same seed.
 EMBEDDING_STREAM = 2**33
 
-STRIP = 4  # windows that the random factors of an epoch would make, side by side
-MOST_SPARE = 2**20  # numbers that a strip has beyond one window: large batches need no more
+STRIP = 4  # masks that the random factors of a strip would make, side by side
+USES = 12  # masks that are cut from it; with many more, their common part is noise that stays
+MOST_SPARE = 2**20  # numbers that a strip has beyond one mask: large batches need no more
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
 
 Activation = Literal["silu", "relu"]
@@ -225,12 +226,12 @@ class EmbeddedMLP(StackedMLP):
         self.strip = None
 
     def _mask(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        """The next window of this epoch's strip of random factors, no copy of it.
+        """The next window of a strip of random factors, no copy of it.
 
         Drawing a mask anew for each layer and step would take a quarter of a small network's time.
         """
         rows, units = x.shape[1:]
-        if self.strip is None or self.strip.shape[1] < rows * units:
+        if self.strip is None or self.cut == USES or self.strip.shape[1] < rows * units:
             self.strip, self.cut = self._drawn_strip(rows, generators).to(x), 0
         spare = self.strip.shape[1] - rows * units
         self.cut += 1
