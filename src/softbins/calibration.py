@@ -30,7 +30,7 @@ Kind = Literal["shortest", "central"]
 
 WIDEST = 6.0  # |log t| at most: temperatures from 1/400 to 400
 STARTS = 13  # temperatures that are tried before the search between the best one's neighbours
-CLOSE = 1e-3  # in log t, where the search ends
+CLOSE = 1e-2  # in log t, where the search ends
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 # A target lies at the very end of the interval that its own depth asks for; where targets are
