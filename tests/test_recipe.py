@@ -184,6 +184,8 @@ def test_what_is_chosen_can_be_trained(rows, preset):
             assert min(value) >= 1
         elif field.name == "learning_rate":
             assert 0 < value < 1
+        elif field.name == "dropout":
+            assert 0 <= value < 1
         else:
             assert isinstance(value, int)
             assert value >= 1
@@ -228,6 +230,7 @@ def test_large_tables_have_more_epochs_than_medium_ones():
         ("bins", Bins.uniform(0.0, 1.0, 50), "bins"),
         ("batch_size", 13, "batch_size"),
         ("learning_rate", 3e-3, "learning_rate"),
+        ("dropout", 0.3, "dropout"),
         ("max_epochs", 17, "epochs"),
         ("patience", 9, "patience"),
     ],

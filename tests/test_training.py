@@ -267,15 +267,15 @@ def test_clipping_bounds_each_members_gradient(threshold):
             assert torch.equal(p.grad, old)
 
 
-def test_the_cosine_schedule_ends_near_zero_for_rate_and_dropout():
+def test_the_cosine_schedule_ends_at_zero_for_the_rate_and_in_half_the_time_for_dropout():
     result = trainer(schedule="cosine", epochs=4)
     rates, strengths = [], []
-    for epoch in (0, 2, 4):
+    for epoch in (0, 1, 2, 4):
         result._anneal(epoch * result.steps)
         rates.append(result.optimiser.rate)
         strengths.append(result.network.strength)
-    assert rates == pytest.approx([1e-2, 5e-3, 0.0])
-    assert strengths == pytest.approx([1.0, 0.5, 0.0])
+    assert rates == pytest.approx([1e-2, 8.535534e-3, 5e-3, 0.0])  # (1 + cos(pi / 4)) / 2
+    assert strengths == pytest.approx([1.0, 0.5, 0.0, 0.0])
 
 
 def test_a_constant_schedule_changes_nothing():

@@ -61,7 +61,7 @@ class Stack(nn.Module):
         With the members' generators this is a training step, and input dropout is on.
         """
         x = torch.addcmul(self.shift, x, self.scale)
-        if generators is not None and self.dropout:
+        if generators is not None and self.dropout * self.strength > 0:
             x = x * self._mask(x, generators)
         return self.apply_members(x)
 
@@ -205,7 +205,7 @@ class EmbeddedMLP(StackedMLP):
             x = torch.cat([x, self._embed(x)], -1)
         for layer in range(len(self.hidden)):
             x = self._hidden_layer(layer, x)
-            if generators is not None and self.dropout:
+            if generators is not None and self.dropout * self.strength > 0:
                 x = x * self._mask(x, generators)
         return self._output_layer(x)
 

@@ -16,16 +16,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins.bins import Bins
+from softbins.checks import require_number
 from softbins.columns import Columns
 
 Array = NDArray[np.float64]
+BySize = tuple[tuple[float, int], ...]  # for tables of up to so many rows
 Preset = Literal["default", "fast"]
 
 FOLDS = 8  # each member leaves out one, and is stopped and calibrated by it
 PAIRED_ROWS = 1000  # from which on two members leave out the same fold
 BATCHES = 20  # in an epoch, at least, as long as batches stay larger than SMALLEST_BATCH
 SMALLEST_BATCH = 64
-MANY_ROWS = 5_000  # beyond which there are more epochs
 COUNT = 128  # bins
 BLURRED_COUNT = 64  # bins of the histogram of blurred targets
 MOST_EMBEDDED = 500  # inputs
@@ -36,35 +37,36 @@ ENOUGH_LEFT = 30  # rows of a fold, without those that are copies of others
 class Effort:
     """What a preset spends on a table."""
 
-    members: tuple[tuple[float, int], ...]  # for tables of up to so many rows
+    members: BySize
+    epochs: BySize  # at least
     ensembles: int  # of boosted trees
     width: int  # of each of three hidden layers
+    dropout: float  # at first
     learning_rate: float
-    epochs: int  # at least
-    more_epochs: int
     steps: int  # at least
 
 
 EFFORTS = {
     "default": Effort(
         # Eight calibrate a small table with all of its rows; one with many rows needs fewer.
-        members=((500, FOLDS), (MANY_ROWS, 4), (25_000, 6), (math.inf, 4)),
+        members=((500, FOLDS), (5_000, 4), (25_000, 6), (math.inf, 4)),
+        epochs=((1_000, 64), (5_000, 80), (math.inf, 100)),
         ensembles=4,
         width=256,
+        dropout=0.1,
         learning_rate=6e-3,
-        epochs=80,
-        more_epochs=100,
-        steps=700,
+        steps=560,
     ),
-    # Two narrow networks err less than a wide one that takes as long; they bear larger steps.
+    # Two narrow networks err less than a wide one that takes as long; they bear larger steps, and
+    # have no time to gain by dropout.
     "fast": Effort(
         members=((math.inf, 2),),
+        epochs=((5_000, 48), (math.inf, 64)),
         ensembles=1,
         width=160,
+        dropout=0.0,
         learning_rate=10e-3,
-        epochs=48,
-        more_epochs=64,
-        steps=500,
+        steps=400,
     ),
 }
 
@@ -76,6 +78,7 @@ class Recipe:
     members: int
     ensembles: int
     hidden: tuple[int, ...]
+    dropout: float
     bins: int | Bins
     learning_rate: float
     batch_size: int
@@ -88,17 +91,17 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
     if regressor.preset not in get_args(Preset):
         raise ValueError(f"preset: expected 'default' or 'fast', got {regressor.preset!r}")
     effort = EFFORTS[regressor.preset]
-    usual = next(members for most, members in effort.members if rows <= most)
     batch = _whole("batch_size", regressor.batch_size, _batch(rows))
     epochs = _whole("max_epochs", regressor.max_epochs, _epochs(effort, rows, batch))
     bins = COUNT if regressor.bins == "auto" else regressor.bins
     rate = regressor.learning_rate
     return Recipe(
-        members=_whole("members", regressor.members, min(usual, rows)),
+        members=_whole("members", regressor.members, min(_for(rows, effort.members), rows)),
         ensembles=effort.ensembles,
         hidden=_layers(regressor.hidden, effort.width),
+        dropout=_number("dropout", regressor.dropout, effort.dropout, "in [0, 1)"),
         bins=bins if isinstance(bins, Bins) else _whole("bins", bins, COUNT),
-        learning_rate=effort.learning_rate if rate == "auto" else rate,
+        learning_rate=_number("learning_rate", rate, effort.learning_rate, "positive"),
         batch_size=batch,
         epochs=epochs,
         patience=_whole("patience", regressor.patience, max(10, epochs // 4)),
@@ -107,8 +110,11 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
 
 def _epochs(effort: Effort, rows: int, batch: int) -> int:
     steps = math.ceil(rows * (1 - 1 / FOLDS) / batch)
-    fewest = effort.epochs if rows <= MANY_ROWS else effort.more_epochs
-    return max(fewest, math.ceil(effort.steps / steps))
+    return max(_for(rows, effort.epochs), math.ceil(effort.steps / steps))
+
+
+def _for(rows: int, sizes: BySize) -> int:
+    return next(value for most, value in sizes if rows <= most)
 
 
 def _whole(name: str, value: Any, automatic: int) -> int:
@@ -118,6 +124,15 @@ def _whole(name: str, value: Any, automatic: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"{name}: need 'auto' or a whole number of at least 1, got {value!r}")
     return int(value)
+
+
+def _number(name: str, value: Any, automatic: float, rule: str) -> float:
+    if isinstance(value, str) and value == "auto":
+        return automatic
+    try:
+        return require_number(name, value, rule)
+    except ValueError:
+        raise ValueError(f"{name}: need 'auto' or a number, {rule}, got {value!r}") from None
 
 
 def _layers(hidden: Any, width: int) -> tuple[int, ...]:

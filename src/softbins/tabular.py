@@ -77,16 +77,16 @@ class HistogramRegressor(StackedRegressor):
     """A regressor for tables that predicts a calibrated distribution for every row.
 
     Where a parameter is "auto", the number of rows and the noise decide (softbins.recipe);
-    `preset="fast"` takes a fifth to a half of the time. A number of `bins` means equal
-    ones, and `sigma` counts in their widths; `blur` is a share of the targets' range. Predicted
-    distributions have finer bins where more is known than those can say, unless `bins` are
-    `Bins`. "robust" `scaling` bends features that are far out. A cosine `schedule` lowers
-    learning rate and dropout to nothing. With
-    `early_stopping`, each of the `members` leaves out an eighth of the rows, stops where it errs
-    least on them, and the same rows decide whether boosted `trees` take part, fit a temperature
-    and make `predict_interval` hold what it promises. Without, all rows train all members, and
-    nothing is calibrated. `categorical_features` is "from_dtype" (text, booleans and categories
-    of a DataFrame), None, or a list of indices or names, or a mask.
+    `preset="fast"` takes a fifth to a half of the time. A number of `bins` means equal ones, and
+    `sigma` counts in their widths; `blur` is a share of the targets' range. Predicted
+    distributions have finer bins where more is known than those can say, unless `bins` are `Bins`.
+    "robust" `scaling` bends features that are far out. A cosine `schedule` lowers the learning
+    rate to nothing, and `dropout` in half the time. With `early_stopping`, each of the `members`
+    leaves out an eighth of the rows, stops where it errs least on them, and the same rows decide
+    whether boosted `trees` take part, fit a temperature and make `predict_interval` hold what it
+    promises. Without, all rows train all members, and nothing is calibrated.
+    `categorical_features` is "from_dtype" (text, booleans and categories of a DataFrame), None, or
+    a list of indices or names, or a mask.
     """
 
     objective = "hl-gaussian"
@@ -104,7 +104,7 @@ class HistogramRegressor(StackedRegressor):
         trees: bool = True,
         scaling: Scale = "robust",
         activation: Activation = "silu",
-        dropout: float = 0.1,
+        dropout: float | Auto = "auto",
         learning_rate: float | Auto = "auto",
         beta_2: float = 0.95,
         weight_decay: float = 1e-2,
@@ -191,7 +191,7 @@ class HistogramRegressor(StackedRegressor):
         x = scaling(features)
         seeds = [first + member for member in range(recipe.members)]
         embedded = embedded_inputs(columns) if self.embeddings else []
-        shape = (x.shape[1], embedded, recipe.hidden, objective.outputs, seeds, self.dropout)
+        shape = (x.shape[1], embedded, recipe.hidden, objective.outputs, seeds, recipe.dropout)
         network = EmbeddedMLP(*shape, listening_outputs(objective), self.activation)
         trainer = self._trainer(network, objective, x, target, weight, folds, settings)
         if constant:
@@ -245,7 +245,7 @@ class HistogramRegressor(StackedRegressor):
         grown = self._grown(features, target, weight, folds, first, recipe)
         spread = float(target.max() - target.min())
         blur = automatic_blur(None if grown is None else grown.error, spread)
-        start = Candidate(blur, self.dropout, self.weight_decay)
+        start = Candidate(blur, recipe.dropout, self.weight_decay)
         problem = Problem(
             Scaling.of(features, self.scaling)(features),
             target_tensor(target),
@@ -419,7 +419,7 @@ class HistogramRegressor(StackedRegressor):
         inputs, outputs = len(self.columns_.origins), self.objective_.outputs
         layers = (inputs, shape["embedded"], shape["hidden"], outputs)
         seeds, activation = range(shape["members"]), self.activation
-        self.network_ = EmbeddedMLP(*layers, seeds, self.dropout, activation=activation)
+        self.network_ = EmbeddedMLP(*layers, seeds, activation=activation)
 
 
 def load(path: str | os.PathLike[str]) -> NeuralRegressor | HistogramRegressor:

@@ -247,11 +247,16 @@ class Trainer:
             gradient.mul_(factor.to(gradient).view(-1, *(1,) * (gradient.ndim - 1)))
 
     def _anneal(self, step: int) -> None:
-        """The learning rate falls along a cosine, and dropout with it."""
+        """The learning rate falls along a cosine, and dropout along one of half the length.
+
+        Noise in the targets stops members early, while dropout helps them; those that go on have
+        something to learn that dropout would keep from them.
+        """
         if self.settings.schedule == "cosine":
             done = step / (self.steps * self.settings.epochs)
-            self.network.strength = (1 + math.cos(math.pi * done)) / 2
-            self.optimiser.rate = self.settings.learning_rate * self.network.strength
+            rate, dropout = ((1 + math.cos(math.pi * min(1, t))) / 2 for t in (done, 2 * done))
+            self.optimiser.rate = self.settings.learning_rate * rate
+            self.network.strength = dropout
 
     # Judging
 
