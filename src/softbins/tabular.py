@@ -8,66 +8,41 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from softbins import models, tuning
+from softbins import models
 from softbins.binning import (
     BlurredObjective,
-    automatic_bins,
-    bias,
-    blurred_objective,
-    equal_bins,
     histogram_objective,
-    listening_outputs,
-    sharp_part,
-    warn_of_bias,
 )
 from softbins.bins import Bias, Bins
-from softbins.boosting import Forest, Grown, grow
+from softbins.boosting import Forest
 from softbins.columns import Columns
-from softbins.ensemble import FINEST, JUDGES, Finish
+from softbins.ensemble import Finish
+from softbins.fitting import Fitting
 from softbins.histogram import Histogram
 from softbins.network import Activation, EmbeddedMLP
 from softbins.objectives import Objective
-from softbins.progress import progress_callback
 from softbins.recipe import (
-    BLURRED_COUNT,
     Preset,
-    Recipe,
-    automatic_blur,
-    different,
-    embedded_inputs,
-    folds_for,
-    held_out,
-    kept,
-    recipe_for,
-    without_copies,
 )
 from softbins.regressor import (
     NeuralRegressor,
     Output,
     StackedRegressor,
     as_numpy,
-    chosen_device,
     mixture,
     one_thread,
-    predict_constant,
-    range_of,
-    target_tensor,
 )
 from softbins.scaling import Kind as Scale
-from softbins.scaling import Scaling
-from softbins.training import CHUNK, Monitor, Progress, Settings, Trainer
-from softbins.tuning import Candidate, Problem, Tuned
+from softbins.training import CHUNK, Monitor, Progress
 
 Array = NDArray[np.float64]
 Auto = Literal["auto"]
@@ -178,46 +153,7 @@ class HistogramRegressor(StackedRegressor):
     def _fitted(
         self, columns: Columns, features: Array, target: Array, weight: Array | None
     ) -> dict[str, Any]:
-        recipe = recipe_for(self, len(target))
-        settings = self._settings(recipe)
-        first = int(check_random_state(self.random_state).randint(2**31 - 1))
-        folds = None
-        if self.early_stopping:
-            folds = folds_for(features, target, recipe.members, first)
-        constant = target.min() == target.max()
-        grown = None if constant else self._grown(features, target, weight, folds, first, recipe)
-        objective = self._objective(target, recipe, grown)
-        scaling = Scaling.of(features, self.scaling)
-        x = scaling(features)
-        seeds = [first + member for member in range(recipe.members)]
-        embedded = embedded_inputs(columns) if self.embeddings else []
-        shape = (x.shape[1], embedded, recipe.hidden, objective.outputs, seeds, recipe.dropout)
-        network = EmbeddedMLP(*shape, listening_outputs(objective), self.activation)
-        trainer = self._trainer(network, objective, x, target, weight, folds, settings)
-        if constant:
-            predict_constant(network, objective, trainer.y[:1])
-        else:
-            trainer.run(progress_callback(self.progress))
-        # Predictions are made in float64: the rows beside a row do not matter but for rounding.
-        network = network.cpu().double().eval()
-        finish = None
-        if folds is not None and not constant:
-            trees = None if grown is None else grown.held_out
-            parts = different(folds)
-            data = (x, target, weight, parts, trees)
-            finest = 1 if isinstance(self.bins, Bins) else FINEST
-            finish = Finish.of_folds(network, objective, *data, finest)
-        forest = grown.forest if grown is not None and finish and finish.share else None
-        return {
-            "network_": network,
-            "objective_": objective,
-            "bins_": sharp_part(objective).bins,
-            "scaling_": scaling,
-            "finish_": finish,
-            "forest_": forest,
-            "history_": trainer.history,
-            "n_epochs_": trainer.epoch,
-        }
+        return Fitting.of(self, columns, features, target, weight).run()
 
     def tune(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Choose blur, dropout, weight decay, bins and sigma for this table, then fit with them.
@@ -228,100 +164,10 @@ class HistogramRegressor(StackedRegressor):
         probe = clone(self)
         columns, features, target, weight = models.training_data(probe, X, y, sample_weight)
         with one_thread():
-            tuned = self._tuned(columns, features, target, weight)
+            tuned = Fitting.of(self, columns, features, target, weight).tuned()
         self.set_params(**tuned.parameters)
         self.tuning_ = tuned.tried
         return self.fit(X, y, sample_weight)
-
-    def _tuned(
-        self, columns: Columns, features: Array, target: Array, weight: Array | None
-    ) -> Tuned:
-        recipe = recipe_for(self, len(target))
-        settings = replace(self._settings(recipe), epochs=max(1, recipe.epochs // 2))
-        settings = replace(settings, patience=recipe.patience, weight_decay=0.0)
-        first = int(check_random_state(self.random_state).randint(2**31 - 1))
-        folds = different(held_out(len(target), 2 * tuning.FOLDS, first))[: tuning.FOLDS]
-        folds = without_copies(folds, features, target)
-        grown = self._grown(features, target, weight, folds, first, recipe)
-        spread = float(target.max() - target.min())
-        blur = automatic_blur(None if grown is None else grown.error, spread)
-        start = Candidate(blur, recipe.dropout, self.weight_decay)
-        problem = Problem(
-            Scaling.of(features, self.scaling)(features),
-            target_tensor(target),
-            None if weight is None else torch.from_numpy(weight).float(),
-            embedded_inputs(columns) if self.embeddings else [],
-            folds,
-            kept(len(target), folds, settings.batch_size),
-        )
-        shown = progress_callback(self.progress)
-        network = (recipe.hidden, self.activation)
-        return tuning.tune(problem, start, *network, settings, BLURRED_COUNT, first, shown)
-
-    def _settings(self, recipe: Recipe) -> Settings:
-        return Settings(
-            epochs=recipe.epochs,
-            batch_size=recipe.batch_size,
-            learning_rate=recipe.learning_rate,
-            beta_2=self.beta_2,
-            weight_decay=self.weight_decay,
-            schedule=self.schedule,
-            max_seconds=self.max_seconds,
-            patience=recipe.patience if self.early_stopping else None,
-            monitor=self.monitor,
-            evaluate=("validation",) if self.early_stopping else ("train",),
-        )
-
-    def _grown(
-        self,
-        features: Array,
-        target: Array,
-        weight: Array | None,
-        folds: list[Tensor] | None,
-        seed: int,
-        recipe: Recipe,
-    ) -> Grown | None:
-        if not self.trees or folds is None:
-            return None
-        parts = [fold.numpy() for fold in different(folds)]
-        limit = JUDGES // len(parts)
-        return grow(features, target, weight, parts, limit, seed, recipe.ensembles)
-
-    def _objective(self, y: Array, recipe: Recipe, grown: Grown | None) -> Objective:
-        bins = recipe.bins
-        if not isinstance(bins, Bins):
-            make = automatic_bins if self.bins == "auto" else equal_bins
-            bins = make(y, bins, self.sigma)
-        range_of(y, None, bins)
-        cost = bias(histogram_objective(bins, self.sigma), y)
-        warn_of_bias(cost, y)
-        sharp = histogram_objective(bins.with_bias(cost), self.sigma)
-        if self.blur is None:
-            return sharp
-        share = self.blur
-        if share == "auto":
-            spread = float(y.max() - y.min())
-            share = automatic_blur(None if grown is None else grown.error, spread)
-        return blurred_objective(y, sharp, share, BLURRED_COUNT)
-
-    def _trainer(
-        self,
-        network: EmbeddedMLP,
-        objective: Objective,
-        x: Tensor,
-        target: Array,
-        weight: Array | None,
-        folds: list[Tensor] | None,
-        settings: Settings,
-    ) -> Trainer:
-        device, y = chosen_device(self.device), target_tensor(target)
-        rows = [torch.arange(len(y))] * network.members
-        if folds is not None:
-            rows = kept(len(y), folds, settings.batch_size)
-        weights = None if weight is None else torch.from_numpy(weight).to(y)
-        data = (x.to(device), y.to(device), rows)
-        network.to(device)
-        return Trainer(network, objective, *data, network.seeds, settings, folds, weights)
 
     # Prediction
 

@@ -1,0 +1,219 @@
+"""How `HistogramRegressor` is fitted: folds, trees, bins, networks, and what held-out rows say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from torch import Tensor
+
+from softbins import tuning
+from softbins.binning import (
+    automatic_bins,
+    bias,
+    blurred_objective,
+    equal_bins,
+    histogram_objective,
+    listening_outputs,
+    sharp_part,
+    warn_of_bias,
+)
+from softbins.bins import Bins
+from softbins.boosting import Grown, grow
+from softbins.columns import Columns
+from softbins.ensemble import FINEST, JUDGES, Finish
+from softbins.network import EmbeddedMLP
+from softbins.objectives import Objective
+from softbins.progress import progress_callback
+from softbins.recipe import (
+    BLURRED_COUNT,
+    Recipe,
+    automatic_blur,
+    different,
+    embedded_inputs,
+    folds_for,
+    held_out,
+    kept,
+    recipe_for,
+    without_copies,
+)
+from softbins.regressor import chosen_device, predict_constant, range_of, target_tensor
+from softbins.scaling import Scaling
+from softbins.training import Settings, Trainer
+from softbins.tuning import Candidate, Problem, Tuned
+
+if TYPE_CHECKING:
+    from softbins.tabular import HistogramRegressor
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """A table, and how a regressor with these parameters is fitted to it."""
+
+    regressor: HistogramRegressor
+    columns: Columns
+    features: Array
+    target: Array
+    weight: Array | None
+    recipe: Recipe
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        regressor: HistogramRegressor,
+        columns: Columns,
+        features: Array,
+        target: Array,
+        weight: Array | None,
+    ) -> Self:
+        """With what is left to choose chosen, and randomness drawn."""
+        recipe = recipe_for(regressor, len(target))
+        seed = int(check_random_state(regressor.random_state).randint(2**31 - 1))
+        return cls(regressor, columns, features, target, weight, recipe, seed)
+
+    def run(self) -> dict[str, Any]:
+        """The attributes of the fitted regressor."""
+        settings, folds = self._settings(), self._folds()
+        constant = self.target.min() == self.target.max()
+        grown = None if constant or folds is None else self._grown(folds)
+        objective = self._objective(grown)
+        scaling = Scaling.of(self.features, self.regressor.scaling)
+        x = scaling(self.features)
+        network = self._network(x.shape[1], objective)
+        trainer = self._trainer(network, objective, x, folds, settings)
+        if constant:
+            predict_constant(network, objective, trainer.y[:1])
+        else:
+            trainer.run(progress_callback(self.regressor.progress))
+        # Predictions are made in float64: the rows beside a row do not matter but for rounding.
+        network = network.cpu().double().eval()
+        finish = None
+        if folds is not None and not constant:
+            finish = self._finish(network, objective, x, folds, grown)
+        return {
+            "network_": network,
+            "objective_": objective,
+            "bins_": sharp_part(objective).bins,
+            "scaling_": scaling,
+            "finish_": finish,
+            "forest_": grown.forest if grown is not None and finish and finish.share else None,
+            "history_": trainer.history,
+            "n_epochs_": trainer.epoch,
+        }
+
+    def tuned(self) -> Tuned:
+        """The parameters that are best on folds, by networks trained for half as long."""
+        recipe = self.recipe
+        settings = replace(self._settings(), epochs=max(1, recipe.epochs // 2))
+        settings = replace(settings, patience=recipe.patience, weight_decay=0.0)
+        folds = different(held_out(len(self.target), 2 * tuning.FOLDS, self.seed))[: tuning.FOLDS]
+        folds = without_copies(folds, self.features, self.target)
+        start = Candidate(
+            self._blur(self._grown(folds)), recipe.dropout, self.regressor.weight_decay
+        )
+        problem = Problem(
+            Scaling.of(self.features, self.regressor.scaling)(self.features),
+            target_tensor(self.target),
+            None if self.weight is None else torch.from_numpy(self.weight).float(),
+            self._embedded(),
+            folds,
+            kept(len(self.target), folds, settings.batch_size),
+        )
+        shown = progress_callback(self.regressor.progress)
+        network = (recipe.hidden, self.regressor.activation)
+        return tuning.tune(problem, start, *network, settings, BLURRED_COUNT, self.seed, shown)
+
+    # Parts
+
+    def _settings(self) -> Settings:
+        chosen, recipe = self.regressor, self.recipe
+        return Settings(
+            epochs=recipe.epochs,
+            batch_size=recipe.batch_size,
+            learning_rate=recipe.learning_rate,
+            beta_2=chosen.beta_2,
+            weight_decay=chosen.weight_decay,
+            schedule=chosen.schedule,
+            max_seconds=chosen.max_seconds,
+            patience=recipe.patience if chosen.early_stopping else None,
+            monitor=chosen.monitor,
+            evaluate=("validation",) if chosen.early_stopping else ("train",),
+        )
+
+    def _folds(self) -> list[Tensor] | None:
+        if not self.regressor.early_stopping:
+            return None
+        return folds_for(self.features, self.target, self.recipe.members, self.seed)
+
+    def _grown(self, folds: list[Tensor]) -> Grown | None:
+        if not self.regressor.trees:
+            return None
+        parts = [fold.numpy() for fold in different(folds)]
+        data = (self.features, self.target, self.weight, parts)
+        return grow(*data, JUDGES // len(parts), self.seed, self.recipe.ensembles)
+
+    def _objective(self, grown: Grown | None) -> Objective:
+        bins, sigma, y = self.recipe.bins, self.regressor.sigma, self.target
+        if not isinstance(bins, Bins):
+            make = automatic_bins if self.regressor.bins == "auto" else equal_bins
+            bins = make(y, bins, sigma)
+        range_of(y, None, bins)
+        cost = bias(histogram_objective(bins, sigma), y)
+        warn_of_bias(cost, y)
+        sharp = histogram_objective(bins.with_bias(cost), sigma)
+        share = self.regressor.blur
+        if share is None:
+            return sharp
+        if share == "auto":
+            share = self._blur(grown)
+        return blurred_objective(y, sharp, share, BLURRED_COUNT)
+
+    def _blur(self, grown: Grown | None) -> float:
+        spread = float(self.target.max() - self.target.min())
+        return automatic_blur(None if grown is None else grown.error, spread)
+
+    def _embedded(self) -> list[int]:
+        return embedded_inputs(self.columns) if self.regressor.embeddings else []
+
+    def _network(self, inputs: int, objective: Objective) -> EmbeddedMLP:
+        seeds = [self.seed + member for member in range(self.recipe.members)]
+        layers = (inputs, self._embedded(), self.recipe.hidden, objective.outputs)
+        rest = (self.recipe.dropout, listening_outputs(objective), self.regressor.activation)
+        return EmbeddedMLP(*layers, seeds, *rest)
+
+    def _trainer(
+        self,
+        network: EmbeddedMLP,
+        objective: Objective,
+        x: Tensor,
+        folds: list[Tensor] | None,
+        settings: Settings,
+    ) -> Trainer:
+        device, y = chosen_device(self.regressor.device), target_tensor(self.target)
+        rows = [torch.arange(len(y))] * network.members
+        if folds is not None:
+            rows = kept(len(y), folds, settings.batch_size)
+        weights = None if self.weight is None else torch.from_numpy(self.weight).to(y)
+        data = (x.to(device), y.to(device), rows)
+        network.to(device)
+        return Trainer(network, objective, *data, network.seeds, settings, folds, weights)
+
+    def _finish(
+        self,
+        network: EmbeddedMLP,
+        objective: Objective,
+        x: Tensor,
+        folds: list[Tensor],
+        grown: Grown | None,
+    ) -> Finish:
+        trees = None if grown is None else grown.held_out
+        data = (x, self.target, self.weight, different(folds), trees)
+        finest = 1 if isinstance(self.regressor.bins, Bins) else FINEST
+        return Finish.of_folds(network, objective, *data, finest)
