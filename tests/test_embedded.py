@@ -204,6 +204,15 @@ def test_dropout_drops_its_share(dropout):
     assert torch.isfinite(mask).all()
 
 
+def test_dropout_without_strength_draws_nothing():
+    stack, x = network(seeds=(7,), dropout=0.5), torch.randn(1, 10, FEATURES)
+    stack.strength = 0.0
+    draws = generators([7])
+    before = draws[0].get_state()
+    torch.testing.assert_close(stack(x, draws), stack(x), rtol=0, atol=0)
+    assert torch.equal(draws[0].get_state(), before)
+
+
 @pytest.mark.parametrize("strength", [0.5, 0.0])
 def test_dropout_may_weaken(strength):
     stack = network(hidden=(4000,), seeds=(7,), dropout=0.5)

@@ -250,6 +250,13 @@ def test_another_preset_is_refused(preset):
         recipe(preset=preset)
 
 
+@pytest.mark.parametrize("value", ["most", None, -0.1, 1.0 + 1j, True])
+@pytest.mark.parametrize("name", ["learning_rate", "dropout"])
+def test_who_gives_no_number_hears_of_auto(name, value):
+    with pytest.raises(ValueError, match=f"^{name}: need 'auto' or a number, .* got "):
+        recipe(**{name: value})
+
+
 # Blur
 
 
