@@ -4,11 +4,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch.distributions import Normal
 
 from softbins import Bins, Histogram, ensemble, scores
 from softbins.binning import automatic_bins, blurred_objective, histogram_objective
 from softbins.calibration import Conformal, Temperature
-from softbins.ensemble import KINDS, Finish, refined
+from softbins.ensemble import KINDS, Finish, _extrapolated, refined
 from softbins.network import EmbeddedMLP
 
 ONE = Temperature(1.0)
@@ -279,6 +280,76 @@ def test_file_and_back_to_the_bit():
     assert list(tensors) == ["something else"]
 
 
+# Teams and the whole ensemble
+
+
+def team_depths(shared, own, members, rows=999):
+    """Depths of errors with that variance, for Gaussians of variance 1: one for each rank."""
+    errors = Normal(0.0, math.sqrt(shared + own / members)).icdf(
+        torch.linspace(1, 2 * rows - 1, rows, dtype=torch.float64) / (4 * rows) + 0.5
+    )
+    return Conformal("central", tuple((2 * Normal(0.0, 1.0).cdf(-errors)).sort().values.tolist()))
+
+
+@pytest.mark.parametrize("whole", [3, 4, 6, 100])
+@pytest.mark.parametrize(("shared", "own"), [(0.0, 1.0), (1.0, 0.0), (0.5, 2.0), (4.0, 0.1)])
+def test_errors_of_gaussians_are_extrapolated_exactly(shared, own, whole):
+    # The squared errors of m members are shared + own / m, here for 1, 2 and all of them.
+    alone, team, expected = (team_depths(shared, own, m) for m in (1, 2, whole))
+    found = _extrapolated(team, [alone, alone], whole)
+    # Two members give each rank twice; ranks between them are interpolated.
+    inner = slice(20, -20)
+    assert found.depths[inner] == pytest.approx(expected.depths[inner], rel=0.02, abs=2e-3)
+
+
+def test_no_more_can_vanish_than_members_have_of_their_own():
+    team, alone = team_depths(0.0, 1.0, 2), team_depths(0.0, 1000.0, 1)
+    found = _extrapolated(team, [alone, alone], 4)
+    assert found.depths == pytest.approx(team_depths(0.0, 1.0, 4).depths)
+
+
+def test_members_that_are_better_than_their_team_change_nothing():
+    team, alone = team_depths(0.0, 1.0, 1), team_depths(0.0, 0.1, 1)
+    assert _extrapolated(team, [alone, alone], 4).depths == pytest.approx(team.depths)
+
+
+def test_targets_outside_of_the_bins_stay_where_they_are():
+    team = Conformal("shortest", (-3.0, -1e-9, 0.0, 0.2, 1.0))
+    alone = Conformal("shortest", (-5.0, -2.0, -1.0, 0.1, 0.9))
+    found = _extrapolated(team, [alone, alone], 8)
+    assert found.kind == "shortest"
+    assert found.depths[:3] == team.depths[:3]
+    assert 0.2 < found.depths[3] < found.depths[4] == 1.0
+
+
+def members_of(y, members, own, seed):
+    """Outputs of members that err by themselves."""
+    generator = torch.Generator().manual_seed(seed)
+    errors = own * torch.randn((members, len(y)), generator=generator, dtype=torch.float64)
+    return torch.stack([forecasts(y + error, 1.0) for error in errors])
+
+
+def ensemble_coverage(whole, own=0.5, members=6):
+    """Of the 80% intervals of all members, made with teams of two and told of so many."""
+    y, new = simulated(4000, 1)[0], simulated(4000, 2)[0]
+    finish = Finish.fit(objective(), members_of(y, 2, own, 3), None, y, None, whole=whole)
+    predicted = finish.for_intervals(objective(), members_of(new, members, own, 4), None)
+    low, high = finish.intervals["central"].interval(predicted, 0.8)
+    return ((low <= new) & (new <= high)).double().mean().item()
+
+
+def test_intervals_of_a_whole_ensemble_hold_what_they_promise():
+    assert ensemble_coverage(whole=1) > 0.9  # as wide as the errors of two
+    assert ensemble_coverage(whole=6) == pytest.approx(0.8, abs=0.025)
+
+
+def test_a_member_alone_knows_nothing_of_what_a_team_gains():
+    y = simulated(200)[1]
+    outputs = members_of(y, 1, 0.5, 0)
+    found = [Finish.fit(objective(), outputs, None, y, None, whole=w) for w in (1, 8)]
+    assert found[0].intervals == found[1].intervals
+
+
 # Folds
 
 
@@ -297,7 +368,8 @@ def test_each_row_is_judged_by_the_members_that_left_it_out(monkeypatch, members
     teams = torch.cat([outputs[f::3, fold] for f, fold in enumerate(folds)], 1)
     assert teams.shape == (members // 3, 12, BINS.count)
     rows = torch.cat(folds)
-    expected = Finish.fit(objective(), teams, trees, y[rows], torch.from_numpy(weight)[rows])
+    weights = torch.from_numpy(weight)[rows]
+    expected = Finish.fit(objective(), teams, trees, y[rows], weights, whole=members)
     assert found.share == pytest.approx(expected.share, abs=1e-12)
     assert found.temperature.t == pytest.approx(expected.temperature.t)
     for kind in KINDS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
@@ -64,11 +64,12 @@ class Finish:
         y: Tensor,
         weight: Tensor | None,
         finest: int = FINEST,
+        whole: int = 1,
     ) -> Finish:
         """From outputs (members, n, k) and the trees' predictions (n,) for held-out rows.
 
-        The members are those that have left the row out, usually one or two. Bins are cut into
-        `finest` parts at most.
+        The members are those that have left the row out, usually one or two, of `whole` in all.
+        Bins are cut into `finest` parts at most.
         """
         mean, predicted = objective.decode(outputs).mean(0), _pooled(objective, outputs)
         share = 0.0 if trees is None else _share(mean, torch.from_numpy(trees), y, weight)
@@ -79,9 +80,24 @@ class Finish:
         parts, temperature = _sharpness(chosen, mean[some], y[some], weights, finest)
         finer = refined(predicted, parts)
         wide = _narrowest(finer, temperature, mean, y)
-        finished = wide.apply(finer).with_mean(mean)
-        intervals = {kind: Conformal.fit(finished, y, kind) for kind in KINDS}
-        return cls(share, parts, temperature, wide, intervals)
+        first = cls(share, parts, temperature, wide, {})
+        return replace(first, intervals=first._conformal(objective, outputs, trees, y, whole))
+
+    def _conformal(
+        self, objective: Objective, outputs: Tensor, trees: Array | None, y: Tensor, whole: int
+    ) -> dict[Kind, Conformal]:
+        """From depths of the held-out rows, as the whole ensemble would have them."""
+        together = self.for_intervals(objective, outputs, trees)
+        intervals = {kind: Conformal.fit(together, y, kind) for kind in KINDS}
+        if not 1 < len(outputs) < whole:
+            return intervals
+        some = slice(None, None, max(1, len(y) // FOR_TEMPERATURE))
+        few = None if trees is None else trees[some]
+        alone = [self.for_intervals(objective, one, few) for one in outputs[:, None, some]]
+        return {
+            kind: _extrapolated(found, [Conformal.fit(one, y[some], kind) for one in alone], whole)
+            for kind, found in intervals.items()
+        }
 
     @classmethod
     @torch.no_grad()
@@ -106,7 +122,8 @@ class Finish:
         rows = torch.cat(judges)
         weights = None if weight is None else torch.from_numpy(weight)[rows]
         y = torch.from_numpy(target)[rows]
-        return cls.fit(objective, torch.cat(teams, 1), trees, y, weights, finest)
+        outputs = torch.cat(teams, 1)
+        return cls.fit(objective, outputs, trees, y, weights, finest, network.members)
 
     def mean(self, objective: Objective, outputs: Tensor, trees: Array | None) -> Tensor:
         """Predicted means for outputs (V, n, k) and the trees' predictions (n,)."""
@@ -159,6 +176,24 @@ def _pooled(objective: Objective, outputs: Tensor) -> Histogram:
     """
     members = objective.distribution(outputs)
     return Histogram(members.bins, logits=members.logits.mean(0))
+
+
+def _extrapolated(team: Conformal, alone: Sequence[Conformal], whole: int) -> Conformal:
+    """From the depths for a team and for each of its members, those for the whole ensemble.
+
+    As squared distances from the middle of a Gaussian they have a part that all members share, and
+    one that is 1 / m as large in the mean of m of them. More than the latter cannot vanish.
+    """
+    depths = torch.tensor(team.depths, dtype=torch.float64)
+    singles = torch.tensor([one.depths for one in alone], dtype=torch.float64)
+    places = torch.linspace(0, 1, len(depths), dtype=torch.float64)
+    single = singles.flatten().quantile(places)
+    least = torch.finfo(torch.float64).tiny
+    now, before = (torch.special.ndtri(d.clamp(least, 1) / 2).square() for d in (depths, single))
+    share = (1 / len(alone) - 1 / whole) / (1 - 1 / len(alone))
+    then = (now - share * (before - now)).clamp(now * len(alone) / whole, now)
+    moved = torch.where(depths > 0, 2 * torch.special.ndtr(-then.sqrt()), depths)
+    return replace(team, depths=tuple(moved.sort().values.tolist()))
 
 
 def refined(predicted: Histogram, parts: int) -> Histogram:
