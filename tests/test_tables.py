@@ -181,6 +181,8 @@ FEATURES = {
     "truth with gaps": (["true", ""], [True, None], "'true' is", [1, None], ["true", None]),
     "infinity": (["1", "inf"], "'inf' is not finite", "same", "same", ["1", "inf"]),
     "dates": (["2020-01-01", "2020-02-01T10:00Z"], "dates, times", "'2020-0", "'2020-0", None),
+    "days": (["31/01/2020", "1.2.2020 10:00", " 2020.1.2"], "dates, ti", "'31/", "'31/", None),
+    "versions": (["1.2.3", "1.2.34", "10-12-15"], None, "'1.2.3' is", "'1.2.3' is", None),
     "few dates": (NOT_DATES, NOT_DATES, "'2020-01-01' is not", "'2020-01-01' is not", NOT_DATES),
 }
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 CSV, PARQUET = (".csv",), (".parquet", ".pq")
 SUFFIXES = CSV + PARQUET
 TRUTH = {"true": True, "false": False}
+# Days as people write them, with a year of four digits: 1.2.3 may be a version, or a place.
+DAY = r"\s*(\d{4}([./-])\d{1,2}\2\d{1,2}|\d{1,2}([./-])\d{1,2}\3\d{4})(\D.*)?"
 DATED = 0.9  # share of a column's text that are dates, from which on it is not taken for names
 NUMERIC = 0.5  # share of numbers from which on text is numbers, and a word among them a mistake
 SHOWN = 40  # characters of a cell, and columns of a table, that an error shows at most
@@ -290,7 +292,7 @@ def _words(column: Any, name: str) -> Any:
     """Text that names categories, which dates do not."""
     words = column.dropna()
     dates = library("pandas").to_datetime(words, errors="coerce", format="ISO8601", utc=True)
-    if dates.notna().mean() > DATED:
+    if (dates.notna() | words.astype(str).str.fullmatch(DAY)).mean() > DATED:
         raise _dates(name)
     return column
 
