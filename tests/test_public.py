@@ -36,6 +36,7 @@ ORDER = [
     "boosting",
     "ensemble",
     "tuning",
+    "fitting",
     "tabular",
     "comparison",
     "__init__",

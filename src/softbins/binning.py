@@ -215,5 +215,5 @@ def warn_of_bias(bias: Bias, y: Array) -> None:
             f"{WORTH_SAYING:.0%} of the targets' standard deviation {spread:.3g}; "
             "take more bins, a larger sigma, or bins that reach further",
             UserWarning,
-            stacklevel=5,  # where the user calls fit
+            stacklevel=6,  # where the user calls fit
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -46,9 +46,6 @@ from softbins.scaling import Scaling
 from softbins.training import Settings, Trainer
 from softbins.tuning import Candidate, Problem, Tuned
 
-if TYPE_CHECKING:
-    from softbins.tabular import HistogramRegressor
-
 Array = NDArray[np.float64]
 
 
@@ -56,7 +53,7 @@ Array = NDArray[np.float64]
 class Fitting:
     """A table, and how a regressor with these parameters is fitted to it."""
 
-    regressor: HistogramRegressor
+    regressor: Any  # a HistogramRegressor, of which only the parameters count
     columns: Columns
     features: Array
     target: Array
@@ -67,7 +64,7 @@ class Fitting:
     @classmethod
     def of(
         cls,
-        regressor: HistogramRegressor,
+        regressor: Any,
         columns: Columns,
         features: Array,
         target: Array,
