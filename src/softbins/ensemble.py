@@ -74,7 +74,7 @@ class Finish:
         mean, predicted = objective.decode(outputs).mean(0), _pooled(objective, outputs)
         share = 0.0 if trees is None else _share(mean, torch.from_numpy(trees), y, weight)
         mean = _blend(mean, trees, share)
-        some = slice(None, None, max(1, len(y) // FOR_TEMPERATURE))
+        some = _some(len(y), FOR_TEMPERATURE)
         chosen = Histogram(predicted.bins, logits=predicted.logits[some])
         weights = None if weight is None else weight[some]
         parts, temperature = _sharpness(chosen, mean[some], y[some], weights, finest)
@@ -91,7 +91,7 @@ class Finish:
         intervals = {kind: Conformal.fit(together, y, kind) for kind in KINDS}
         if not 1 < len(outputs) < whole:
             return intervals
-        some = slice(None, None, max(1, len(y) // FOR_TEMPERATURE))
+        some = _some(len(y), FOR_TEMPERATURE)
         few = None if trees is None else trees[some]
         alone = [self.for_intervals(objective, one, few) for one in outputs[:, None, some]]
         return {
@@ -169,6 +169,11 @@ class Finish:
         return cls(header["share"], header["parts"], best, wide, intervals)
 
 
+def _some(rows: int, most: int) -> slice:
+    """Rows at equal distances, where there are many: `most` of them, and fewer than twice that."""
+    return slice(None, None, max(1, rows // most))
+
+
 def _pooled(objective: Objective, outputs: Tensor) -> Histogram:
     """The geometric mean of the members' probabilities.
 
@@ -225,7 +230,7 @@ def _sharpness(
     """
     temperature = Temperature.fit(predicted.with_mean(mean), y, weight)
     finest = min(finest, _most_parts(predicted.bins))
-    some = slice(None, None, max(1, len(y) // FOR_PARTS))
+    some = _some(len(y), FOR_PARTS)
     few = (mean[some], y[some], None if weight is None else weight[some])
     coarse = Histogram(predicted.bins, logits=predicted.logits[some])
     best, parts = (_crps(coarse, temperature, *few), 1, temperature), 1
@@ -242,7 +247,7 @@ def _narrowest(
     """The temperature, that one or higher, at which conformal intervals are narrowest."""
     if len(y) < ENOUGH:
         return temperature
-    some = slice(None, None, max(1, len(y) // FOR_PARTS))
+    some = _some(len(y), FOR_PARTS)
     few = Histogram(predicted.bins, logits=predicted.logits[some])
 
     def width(candidate: Temperature) -> float:

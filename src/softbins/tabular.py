@@ -18,10 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from softbins import models
-from softbins.binning import (
-    BlurredObjective,
-    histogram_objective,
-)
+from softbins.binning import BlurredObjective, histogram_objective
 from softbins.bins import Bias, Bins
 from softbins.boosting import Forest
 from softbins.columns import Columns
@@ -30,9 +27,7 @@ from softbins.fitting import Fitting
 from softbins.histogram import Histogram
 from softbins.network import Activation, EmbeddedMLP
 from softbins.objectives import Objective
-from softbins.recipe import (
-    Preset,
-)
+from softbins.recipe import Preset
 from softbins.regressor import (
     NeuralRegressor,
     Output,
@@ -52,7 +47,7 @@ class HistogramRegressor(StackedRegressor):
     """A regressor for tables that predicts a calibrated distribution for every row.
 
     Where a parameter is "auto", the number of rows and the noise decide (softbins.recipe);
-    `preset="fast"` takes a fifth to a third of the time. A number of `bins` means equal ones, and
+    `preset="fast"` takes a sixth to two fifths of the time. A number of `bins` means equal ones, and
     `sigma` counts in their widths; `blur` is a share of the targets' range. Predicted
     distributions have finer bins where more is known than those can say, unless `bins` are `Bins`.
     "robust" `scaling` bends features that are far out. A cosine `schedule` lowers the learning
