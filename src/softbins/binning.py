@@ -1,4 +1,7 @@
-"""Bins for the targets of a table, equal or stretched towards heavy tails, and what they cost."""
+"""Bins for the targets of a table: equal, stretched towards heavy tails, or as errors ask for.
+
+And what they cost.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,12 @@ Array = NDArray[np.float64]
 
 ROOM = 3.0  # sigmas between the outermost targets and the ends of the bins
 HEAVY = 0.05  # where the middle of the targets takes up less of their range, tails are heavy
+PLACES = 20  # where errors are looked at, at most
+AT_A_PLACE = 50  # forecasts, at least
+CELLS = 8  # into which a bin is cut, to put edges between them
+FINEST = 16  # bins that an error may ask for, for each that there was
+MOST = 16  # the same, as a multiple of what is asked for on average
+ALIKE = 1.25  # how much denser bins would have to become for it to be worth while
 KNOTS = 16  # for each bin, in the table of a stretched target's mean
 JUDGED = 10_000  # targets whose bias is looked at, at most
 WORTH_SAYING = 0.01  # of the targets' standard deviation
@@ -49,6 +58,39 @@ def automatic_bins(y: Array, count: int, sigma: float) -> Bins:
     spread = third - first if third > first else middle
     ends = np.arcsinh((np.array([low, high]) - median) / spread)
     return Bins(median + spread * np.sinh(Bins.covering(ends, count, sigma, ROOM).edges.numpy()))
+
+
+def bins_for_noise(bins: Bins, predicted: Array, y: Array) -> Bins:
+    """As many bins on the same range, narrower where forecasts of `y` err less than elsewhere.
+
+    Small counts, say, have small errors, which bins for the large ones would blur. Half of the
+    bins stay where they were, so that none is more than twice as wide; half go where the errors
+    ask for them. If those are much alike, or too few to tell, nothing changes.
+    """
+    groups = min(PLACES, len(y) // AT_A_PLACE)
+    if groups < 2:
+        return bins
+    cells = bins.finer(CELLS)
+    error = _errors_at(cells.centers.numpy(), predicted, y, groups)
+    width = np.repeat(bins.widths.numpy(), CELLS)
+    asked = 1 / np.maximum(error / width, 1 / FINEST)
+    asked = np.minimum(asked / asked.mean(), MOST)
+    density = (1 + asked / asked.mean()) / 2
+    if density.max() < ALIKE * density.min():
+        return bins
+    number = np.concatenate([[0], np.cumsum(density)])
+    places = np.linspace(0, number[-1], bins.count + 1)
+    edges = np.interp(places, number, cells.edges.numpy())
+    return Bins(edges) if (np.diff(edges) > 0).all() else bins
+
+
+def _errors_at(places: Array, predicted: Array, y: Array, groups: int) -> Array:
+    """The mean absolute error of forecasts about each place, from groups of equal size."""
+    parts = np.array_split(np.argsort(predicted, kind="stable"), groups)
+    middles = [predicted[part].mean() for part in parts]
+    means = [np.abs(y[part] - predicted[part]).mean() for part in parts]
+    found: Array = np.interp(places, middles, means)
+    return found
 
 
 def _check(count: int, sigma: float) -> None:

@@ -107,10 +107,14 @@ class Forest:
 
 @dataclass(frozen=True)
 class Grown:
-    """A forest, what its trees predict for rows that they have not seen, and how well."""
+    """A forest, what its trees predict for rows that they have not seen, and how well.
+
+    `targets` are what those rows should have been predicted to be.
+    """
 
     forest: Forest
     held_out: Array
+    targets: Array
     error: float
 
 
@@ -143,7 +147,9 @@ def grow(
     predicted, rows = np.concatenate(stages, 1), np.concatenate(judges)
     errors = np.average(np.square(predicted - y[rows]), 1, None if weight is None else weight[rows])
     best = int(errors.argmin())
-    return Grown(Forest.of(models, best + 1), predicted[best], float(np.sqrt(errors[best])))
+    return Grown(
+        Forest.of(models, best + 1), predicted[best], y[rows], float(np.sqrt(errors[best]))
+    )
 
 
 def _stages(model: HistGradientBoostingRegressor, x: Array) -> Array:

@@ -28,10 +28,11 @@ from softbins.histogram import Histogram
 
 Kind = Literal["shortest", "central"]
 
-WIDEST = 6.0  # |log t| at most: temperatures from 1/400 to 400
-STARTS = 13  # temperatures that are tried before the search between the best one's neighbours
+# Steps from a temperature, in log t. From 1 they reach 1/400 and 400.
+FAR = (0, -6, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6)
+NEAR = (0, -2, -1, 1)
 CLOSE = 1e-2  # in log t, where the search ends
-GOLDEN = (math.sqrt(5) - 1) / 2
+PARABOLAS = 6  # at most
 
 # A target lies at the very end of the interval that its own depth asks for; where targets are
 # tied, as whole numbers are, rounding must not leave it just outside.
@@ -56,18 +57,25 @@ class Temperature:
             raise ValueError(f"t: need a positive, finite number, got {self.t!r}")
 
     @classmethod
-    def fit(cls, distribution: Histogram, y: Any, sample_weight: Any = None) -> Temperature:
+    def fit(
+        cls,
+        distribution: Histogram,
+        y: Any,
+        sample_weight: Any = None,
+        near: Temperature | None = None,
+    ) -> Temperature:
         """The temperature with the least CRPS on held-out rows, 1 unless another is better.
 
         Not the likelihood, which is infinite at every temperature once a target lies outside the
-        bins or where nothing was predicted.
+        bins or where nothing was predicted. If the temperature is known to be `near` one, or
+        somewhat lower, the search takes a third of the time.
         """
 
         def loss(log_t: float) -> float:
             return scores.crps(cls(math.exp(log_t)).apply(distribution), y, sample_weight)
 
-        best = _least(loss)
-        return cls(math.exp(best)) if loss(best) < loss(0.0) else cls(1.0)
+        start, steps = (0.0, FAR) if near is None else (math.log(near.t), NEAR)
+        return cls(math.exp(_least(loss, [start + step for step in steps])))
 
     def apply(self, distribution: Histogram) -> Histogram:
         """The histograms at this temperature."""
@@ -85,26 +93,32 @@ class Temperature:
         return cls(_entry(data, "t"))
 
 
-def _least(loss: Callable[[float], float]) -> float:
-    """Where a function of log t is least: the best of a grid, refined by golden sections.
+def _least(loss: Callable[[float], float], starts: Sequence[float]) -> float:
+    """Where a function of log t is least: the best of the starts, refined by parabolas.
 
-    The grid comes first because the CRPS may have more than one valley.
+    There are several starts because the CRPS may have more than one valley. Of equals the first is
+    taken.
     """
-    grid: list[float] = np.linspace(-WIDEST, WIDEST, STARTS).tolist()
-    best = int(np.argmin([loss(log_t) for log_t in grid]))
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, STARTS - 1)]
-    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-    at_left, at_right = loss(left), loss(right)
-    while high - low > CLOSE:
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - GOLDEN * (high - low)
-            at_left = loss(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + GOLDEN * (high - low)
-            at_right = loss(right)
-    return left if at_left <= at_right else right
+    tried = {log_t: loss(log_t) for log_t in starts}
+    for _ in range(PARABOLAS):
+        lowest = _lowest(tried)
+        if lowest is None or min(abs(lowest - log_t) for log_t in tried) < CLOSE:
+            break
+        tried[lowest] = loss(lowest)
+    return min(tried, key=tried.__getitem__)
+
+
+def _lowest(tried: dict[float, float]) -> float | None:
+    """Where the parabola through the best point and its two neighbours is lowest, if it is."""
+    places = sorted(tried)
+    best = places.index(min(tried, key=tried.__getitem__))
+    if best in (0, len(places) - 1):
+        return None
+    left, middle, right = places[best - 1 : best + 2]
+    rise, fall = (tried[end] - tried[middle] for end in (right, left))
+    ahead, behind = right - middle, middle - left
+    bend = rise * behind + fall * ahead
+    return middle - (rise * behind**2 - fall * ahead**2) / (2 * bend) if bend > 0 else None
 
 
 # Conformal intervals

@@ -33,7 +33,7 @@ FOR_TEMPERATURE = 2_000
 WORTH = 0.005  # of the squared error, that trees must save to be kept
 FINEST = 16  # parts of a bin, at most
 FOR_PARTS = 500  # rows that choose them, and the temperature for intervals
-WIDER = (1, 4, 16, 64)  # temperatures for intervals, times that of distributions
+WIDER = (4, 16, 64)  # temperatures for intervals, times that of distributions, as they are tried
 ENOUGH = 100  # rows to choose it by
 COVERAGE = 0.9  # at which they are to be narrow
 NARROWER = 0.95  # that other intervals must be: to choose among them costs coverage
@@ -236,7 +236,7 @@ def _sharpness(
     best, parts = (_crps(coarse, temperature, *few), 1, temperature), 1
     while (more := min(_parts(best[2]), finest)) > parts:
         parts, finer = more, refined(coarse, more)
-        again = Temperature.fit(finer.with_mean(few[0]), *few[1:])
+        again = Temperature.fit(finer.with_mean(few[0]), *few[1:], near=best[2])
         best = min(best, (_crps(finer, again, *few), parts, again), key=itemgetter(0))
     return best[1:]
 
@@ -255,10 +255,14 @@ def _narrowest(
         low, high = Conformal.fit(at, y[some], "central").interval(at, COVERAGE)
         return (high - low).mean().item()
 
-    candidates = [Temperature(temperature.t * factor) for factor in WIDER]
-    widths = [width(candidate) for candidate in candidates]
-    best = min(widths)
-    return candidates[widths.index(best)] if best < NARROWER * widths[0] else temperature
+    best = first = width(temperature)
+    narrowest = temperature
+    for factor in WIDER:
+        candidate = Temperature(temperature.t * factor)
+        if (found := width(candidate)) >= best:
+            break
+        best, narrowest = found, candidate
+    return narrowest if best < NARROWER * first else temperature
 
 
 def _parts(temperature: Temperature) -> int:

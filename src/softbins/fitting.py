@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from softbins import tuning
 from softbins.binning import (
     automatic_bins,
     bias,
+    bins_for_noise,
     blurred_objective,
     equal_bins,
     histogram_objective,
@@ -112,9 +114,8 @@ class Fitting:
         settings = replace(settings, patience=recipe.patience, weight_decay=0.0)
         folds = different(held_out(len(self.target), 2 * tuning.FOLDS, self.seed))[: tuning.FOLDS]
         folds = without_copies(folds, self.features, self.target)
-        start = Candidate(
-            self._blur(self._grown(folds)), recipe.dropout, self.regressor.weight_decay
-        )
+        grown = self._grown(folds)
+        start = Candidate(self._blur(grown), recipe.dropout, self.regressor.weight_decay)
         problem = Problem(
             Scaling.of(self.features, self.regressor.scaling)(self.features),
             target_tensor(self.target),
@@ -122,6 +123,7 @@ class Fitting:
             self._embedded(),
             folds,
             kept(len(self.target), folds, settings.batch_size),
+            partial(self._bins, grown),
         )
         shown = progress_callback(self.regressor.progress)
         network = (recipe.hidden, self.regressor.activation)
@@ -159,8 +161,8 @@ class Fitting:
     def _objective(self, grown: Grown | None) -> Objective:
         bins, sigma, y = self.recipe.bins, self.regressor.sigma, self.target
         if not isinstance(bins, Bins):
-            make = automatic_bins if self.regressor.bins == "auto" else equal_bins
-            bins = make(y, bins, sigma)
+            free = self.regressor.bins == "auto"
+            bins = self._bins(grown, bins, sigma) if free else equal_bins(y, bins, sigma)
         range_of(y, None, bins)
         cost = bias(histogram_objective(bins, sigma), y)
         warn_of_bias(cost, y)
@@ -171,6 +173,10 @@ class Fitting:
         if share == "auto":
             share = self._blur(grown)
         return blurred_objective(y, sharp, share, BLURRED_COUNT)
+
+    def _bins(self, grown: Grown | None, count: int, sigma: float) -> Bins:
+        bins = automatic_bins(self.target, count, sigma)
+        return bins if grown is None else bins_for_noise(bins, grown.held_out, grown.targets)
 
     def _blur(self, grown: Grown | None) -> float:
         spread = float(self.target.max() - self.target.min())

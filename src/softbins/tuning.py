@@ -8,24 +8,22 @@ listen to their hidden layers and so cost next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins import scores
 from softbins.adam import Adam
 from softbins.binning import automatic_bins, histogram_objective
+from softbins.bins import Bins
 from softbins.calibration import Temperature
 from softbins.network import Activation, EmbeddedMLP
 from softbins.objectives import HistogramObjective, Objective
 from softbins.training import CHUNK, Progress, Settings, Trainer
-
-Array = NDArray[np.float64]
 
 FOLDS = 2  # for each candidate
 BLURS = (0.5, 2.0)  # times the automatic one
@@ -130,7 +128,10 @@ class ManyHeads(Objective):
 
 @dataclass(frozen=True)
 class Problem:
-    """A table as tensors, which of its inputs are embedded, and the folds that are left out."""
+    """A table as tensors, which of its inputs are embedded, and the folds that are left out.
+
+    `bins` makes bins from their number and a sigma.
+    """
 
     x: Tensor
     y: Tensor
@@ -138,6 +139,7 @@ class Problem:
     embedded: Sequence[int]
     folds: Sequence[Tensor]
     kept: Sequence[Tensor]
+    bins: Callable[[int, float], Bins]
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ def tune(
     """Train all candidates at once, and take the best value of each setting."""
     tried = candidates(first)
     members = [candidate for candidate in tried for _ in problem.folds]
-    objective = _objective(problem.y.double().numpy(), members, blurred_bins)
+    objective = _objective(problem, members, blurred_bins)
     seeds = [seed + fold for _ in tried for fold in range(len(problem.folds))]
     shape = (problem.x.shape[1], problem.embedded, hidden, objective.outputs, seeds)
     listening = objective.outputs - objective.heads[0].outputs
@@ -173,23 +175,23 @@ def tune(
     trainer.run(progress)
     errors = trainer.best_score.view(len(tried), -1).mean(1).tolist()
     heads = _judged_heads(trainer, objective, problem, errors.index(min(errors)))
-    # A number of bins would mean equal ones, which heavy tails cannot do with.
+    # A number of bins would mean equal ones, where heavy tails or errors ask for others.
     stretched = objective.heads[1].bins.step is None
     chosen = _chosen(tried, errors) | ({} if stretched else _best_head(heads))
     return Tuned(chosen, _report(tried, errors) + heads)
 
 
-def _objective(y: Array, members: Sequence[Candidate], count: int) -> ManyHeads:
+def _objective(problem: Problem, members: Sequence[Candidate], count: int) -> ManyHeads:
     """The members' own blurs, on bins with room for the widest."""
     shares = torch.tensor([[member.blur] for member in members])
     widest = shares.max().item()
     sigma = widest * count / (1 + 6 * widest)
-    bins = automatic_bins(y, count, sigma)
+    bins = automatic_bins(problem.y.double().numpy(), count, sigma)
     blurred = histogram_objective(bins, sigma)
     if bins.step is not None and widest > shares.min():
         own = blurred.target.with_sigma(sigma * shares / widest)  # type: ignore[attr-defined]
         blurred = HistogramObjective(bins.low, bins.high, bins, own)
-    sharp = [histogram_objective(automatic_bins(y, n, s), s) for n, s in HEADS]
+    sharp = [histogram_objective(problem.bins(n, s), s) for n, s in HEADS]
     return ManyHeads(bins.low, bins.high, (blurred, *sharp))
 
 
