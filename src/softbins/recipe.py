@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -20,7 +20,8 @@ from softbins.checks import require_number
 from softbins.columns import Columns
 
 Array = NDArray[np.float64]
-BySize = tuple[tuple[float, int], ...]  # for tables of up to so many rows
+Number = TypeVar("Number", int, float)
+BySize = tuple[tuple[float, Number], ...]  # for tables of up to so many rows
 Preset = Literal["default", "fast"]
 
 FOLDS = 8  # each member leaves out one, and is stopped and calibrated by it
@@ -37,12 +38,12 @@ ENOUGH_LEFT = 30  # rows of a fold, without those that are copies of others
 class Effort:
     """What a preset spends on a table."""
 
-    members: BySize
-    epochs: BySize  # at least
+    members: BySize[int]
+    epochs: BySize[int]  # at least
     ensembles: int  # of boosted trees
-    width: int  # of each of three hidden layers
+    width: BySize[int]  # of each of three hidden layers
     dropout: float  # at first
-    learning_rate: float
+    learning_rate: BySize[float]
     steps: int  # at least
 
 
@@ -52,20 +53,20 @@ EFFORTS = {
         members=((500, FOLDS), (5_000, 4), (25_000, 6), (math.inf, 4)),
         epochs=((1_000, 64), (5_000, 80), (math.inf, 100)),
         ensembles=4,
-        width=256,
+        width=((math.inf, 256),),
         dropout=0.1,
-        learning_rate=6e-3,
+        learning_rate=((math.inf, 6e-3),),
         steps=560,
     ),
     # Two narrow networks err less than a wide one that takes as long; they bear larger steps, and
     # have no time to gain by dropout.
     "fast": Effort(
         members=((math.inf, 2),),
-        epochs=((5_000, 48), (math.inf, 64)),
+        epochs=((math.inf, 64),),
         ensembles=1,
-        width=160,
+        width=((5_000, 128), (math.inf, 160)),
         dropout=0.0,
-        learning_rate=10e-3,
+        learning_rate=((5_000, 12e-3), (math.inf, 10e-3)),
         steps=400,
     ),
 }
@@ -94,14 +95,14 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
     batch = _whole("batch_size", regressor.batch_size, _batch(rows))
     epochs = _whole("max_epochs", regressor.max_epochs, _epochs(effort, rows, batch))
     bins = COUNT if regressor.bins == "auto" else regressor.bins
-    rate = regressor.learning_rate
+    rate, usual = regressor.learning_rate, _for(rows, effort.learning_rate)
     return Recipe(
         members=_whole("members", regressor.members, min(_for(rows, effort.members), rows)),
         ensembles=effort.ensembles,
-        hidden=_layers(regressor.hidden, effort.width),
+        hidden=_layers(regressor.hidden, _for(rows, effort.width)),
         dropout=_number("dropout", regressor.dropout, effort.dropout, "in [0, 1)"),
         bins=bins if isinstance(bins, Bins) else _whole("bins", bins, COUNT),
-        learning_rate=_number("learning_rate", rate, effort.learning_rate, "positive"),
+        learning_rate=_number("learning_rate", rate, usual, "positive"),
         batch_size=batch,
         epochs=epochs,
         patience=_whole("patience", regressor.patience, max(10, epochs // 4)),
@@ -113,7 +114,7 @@ def _epochs(effort: Effort, rows: int, batch: int) -> int:
     return max(_for(rows, effort.epochs), math.ceil(effort.steps / steps))
 
 
-def _for(rows: int, sizes: BySize) -> int:
+def _for(rows: int, sizes: BySize[Number]) -> Number:
     return next(value for most, value in sizes if rows <= most)
 
 
