@@ -310,6 +310,19 @@ def test_temperature_undoes_a_known_confidence(confidence):
         assert after < before
 
 
+@pytest.mark.parametrize("confidence", [0.05, 0.3, 1.0, 5.0])
+@pytest.mark.parametrize("away", [0.7, 1.0, 2.0, 10.0])
+def test_a_search_nearby_finds_the_same_temperature(confidence, away, monkeypatch):
+    truth, y = simulated(1000)
+    forecast = Temperature(1 / confidence).apply(truth)
+    expected, trials = Temperature.fit(forecast, y).t, []
+    crps = scores.crps
+    monkeypatch.setattr(scores, "crps", lambda *a: trials.append(1) or crps(*a))
+    found = Temperature.fit(forecast, y, near=Temperature(away * expected)).t
+    assert found == pytest.approx(expected, rel=0.03)
+    assert len(trials) <= 11
+
+
 def test_temperature_divides_the_logits():
     probs = torch.tensor([[0.2, 0.8], [0.0, 1.0]], dtype=torch.float64)
     warmer = Temperature(0.5).apply(Histogram(UNIT, probs=probs))

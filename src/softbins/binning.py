@@ -70,8 +70,9 @@ def bins_for_noise(bins: Bins, predicted: Array, y: Array) -> Bins:
     groups = min(PLACES, len(y) // AT_A_PLACE)
     if groups < 2:
         return bins
-    cells = bins.finer(CELLS)
-    error = _errors_at(cells.centers.numpy(), predicted, y, groups)
+    old = bins.edges.numpy()
+    cells = np.interp(np.arange(CELLS * bins.count + 1) / CELLS, np.arange(len(old)), old)
+    error = _errors_at((cells[:-1] + cells[1:]) / 2, predicted, y, groups)
     width = np.repeat(bins.widths.numpy(), CELLS)
     asked = 1 / np.maximum(error / width, 1 / FINEST)
     asked = np.minimum(asked / asked.mean(), MOST)
@@ -80,7 +81,7 @@ def bins_for_noise(bins: Bins, predicted: Array, y: Array) -> Bins:
         return bins
     number = np.concatenate([[0], np.cumsum(density)])
     places = np.linspace(0, number[-1], bins.count + 1)
-    edges = np.interp(places, number, cells.edges.numpy())
+    edges = np.interp(places, number, cells)
     return Bins(edges) if (np.diff(edges) > 0).all() else bins
 
 

@@ -30,7 +30,7 @@ Kind = Literal["shortest", "central"]
 
 # Steps from a temperature, in log t. From 1 they reach 1/400 and 400.
 FAR = (0, -6, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6)
-NEAR = (0, -2, -1, 1)
+NEAR = (0, -3, -2, -1, 1)
 CLOSE = 1e-2  # in log t, where the search ends
 PARABOLAS = 6  # at most
 
