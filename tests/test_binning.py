@@ -16,7 +16,6 @@ from softbins.binning import (
     StretchedObjective,
     automatic_bins,
     bias,
-    bins_for_noise,
     blurred_objective,
     histogram_objective,
     warn_of_bias,
@@ -116,92 +115,6 @@ def test_the_other_sign_gives_mirrored_bins(name):
     here = automatic_bins(TARGETS[name], COUNT, SIGMA).edges.numpy()
     there = automatic_bins(-TARGETS[name], COUNT, SIGMA).edges.numpy()
     np.testing.assert_allclose(there, -here[::-1], rtol=1e-9, atol=1e-9 * np.ptp(here))
-
-
-# bins_for_noise
-
-
-def quiet_below(y, ratio=20.0):
-    """Forecasts that err by a 20th as much below the median as above it."""
-    spread = np.where(y < np.median(y), 1 / ratio, 1.0) * (np.std(y) or 1.0) / 4
-    return y + spread * np.random.default_rng(1).choice([-1.0, 1.0], len(y))
-
-
-ERRING = {
-    "alike": lambda y: y + 0.2 * (np.std(y) or 1.0) * np.random.default_rng(1).normal(size=len(y)),
-    "quiet below": quiet_below,
-    "exact above": lambda y: np.where(y < np.median(y), np.mean(y), y),
-    "exact": lambda y: y,
-    "of the mean": lambda y: np.full(len(y), np.mean(y)),
-}
-
-
-@pytest.mark.parametrize("erring", ERRING)
-@pytest.mark.parametrize("name", TARGETS)
-def test_bins_for_noise_keep_number_ends_and_at_most_twice_the_width(name, erring):
-    y = TARGETS[name]
-    before = automatic_bins(y, COUNT, SIGMA)
-    after = bins_for_noise(before, ERRING[erring](y), y)
-    assert (after.count, after.low, after.high) == (before.count, before.low, before.high)
-    places = np.interp(after.edges.numpy(), before.edges.numpy(), np.arange(COUNT + 1))
-    assert np.diff(places).max() <= 2 + 1e-3
-
-
-@pytest.mark.parametrize("erring", ERRING)
-@pytest.mark.parametrize("name", sorted(TARGETS.keys() - {"constant"}))
-def test_bins_for_noise_cost_next_to_nothing(name, erring):
-    y = TARGETS[name]
-    bins = bins_for_noise(automatic_bins(y, COUNT, SIGMA), ERRING[erring](y), y)
-    assert sum(bias(histogram_objective(bins, SIGMA), y)) <= 2e-3 * y.std()
-
-
-def test_golden_bins_for_noise():
-    # On the left errors are 1 / 4 of those on the right: of the half of the bins that errors
-    # share out, 4 / 5 go left. The density is (1 + 1.6) / 2 there, and (1 + 0.4) / 2 on the right.
-    y = np.linspace(-1, 1, ROWS)
-    error = np.where(y < 0, 0.05, 0.2) * np.resize([-1, 1], ROWS)
-    before = Bins.uniform(-1, 1, COUNT)
-    # The order of the forecasts is that of the targets, up to the errors.
-    after = bins_for_noise(before, y, y + error)
-    ratio = before.step / after.widths
-    left, right = after.centers < -0.1, after.centers > 0.1
-    assert ratio[left].tolist() == pytest.approx([1.3] * int(left.sum()), rel=0.03)
-    assert ratio[right].tolist() == pytest.approx([0.7] * int(right.sum()), rel=0.03)
-
-
-@pytest.mark.parametrize("name", sorted(TARGETS.keys() - {"constant", "around 1e9"}))
-@pytest.mark.parametrize("scale", [1e-6, 1.0, -1.0, 1e6])
-def test_bins_for_noise_go_with_the_unit_and_the_sign(name, scale):
-    y = TARGETS[name]
-    predicted = quiet_below(y)
-    before = automatic_bins(y, COUNT, SIGMA)
-    here = bins_for_noise(before, predicted, y)
-    edges = scale * before.edges
-    moved = Bins(edges if scale > 0 else edges.flip(0))
-    there = bins_for_noise(moved, scale * predicted, scale * y).edges
-    expected = scale * here.edges if scale > 0 else scale * here.edges.flip(0)
-    # Forecasts that are tied are in another group when mirrored.
-    tolerance = 1e-9 if scale > 0 else 0.02
-    torch.testing.assert_close(
-        there, expected, rtol=0, atol=tolerance * (here.high - here.low) * abs(scale)
-    )
-
-
-@pytest.mark.parametrize(
-    ("rows", "erring"), [(99, "quiet below"), (ROWS, "alike"), (ROWS, "exact")]
-)
-def test_bins_stay_if_errors_are_few_or_alike(rows, erring):
-    y = TARGETS["uniform"][:rows]
-    bins = automatic_bins(y, COUNT, SIGMA)
-    assert bins_for_noise(bins, ERRING[erring](y), y) is bins
-    assert bins_for_noise(bins, quiet_below(TARGETS["uniform"]), TARGETS["uniform"]) is not bins
-
-
-def test_bins_stay_if_narrower_ones_are_no_numbers():
-    y = 1e15 + TARGETS["uniform"]
-    bins = automatic_bins(y, COUNT, SIGMA)
-    after = bins_for_noise(bins, np.where(y < np.median(y), y, y + 5 * np.sign(y)), y)
-    assert (after.widths > 0).all()
 
 
 WRONG = {
