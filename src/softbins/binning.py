@@ -73,16 +73,21 @@ def bins_for_noise(bins: Bins, predicted: Array, y: Array) -> Bins:
     old = bins.edges.numpy()
     cells = np.interp(np.arange(CELLS * bins.count + 1) / CELLS, np.arange(len(old)), old)
     error = _errors_at((cells[:-1] + cells[1:]) / 2, predicted, y, groups)
-    width = np.repeat(bins.widths.numpy(), CELLS)
-    asked = 1 / np.maximum(error / width, 1 / FINEST)
-    asked = np.minimum(asked / asked.mean(), MOST)
-    density = (1 + asked / asked.mean()) / 2
+    density = _density(error / np.repeat(bins.widths.numpy(), CELLS))
     if density.max() < ALIKE * density.min():
         return bins
     number = np.concatenate([[0], np.cumsum(density)])
     places = np.linspace(0, number[-1], bins.count + 1)
     edges = np.interp(places, number, cells)
     return Bins(edges) if (np.diff(edges) > 0).all() else bins
+
+
+def _density(error: Array) -> Array:
+    """How many bins there are to be for each that there was, by the error counted in its width."""
+    asked = 1 / np.maximum(error, 1 / FINEST)
+    asked = np.minimum(asked / asked.mean(), MOST)
+    density: Array = (1 + asked / asked.mean()) / 2
+    return density
 
 
 def _errors_at(places: Array, predicted: Array, y: Array, groups: int) -> Array:
