@@ -49,7 +49,6 @@ def test_golden_bins_for_noise():
     y = np.linspace(-1, 1, ROWS)
     error = np.where(y < 0, 0.05, 0.2) * np.resize([-1, 1], ROWS)
     before = Bins.uniform(-1, 1, COUNT)
-    # The order of the forecasts is that of the targets, up to the errors.
     after = bins_for_noise(before, y, y + error)
     ratio = before.step / after.widths
     left, right = after.centers < -0.1, after.centers > 0.1
@@ -86,10 +85,12 @@ def test_bins_stay_if_errors_are_few_or_alike(rows, erring):
 
 
 def test_bins_stay_if_narrower_ones_are_no_numbers():
-    y = 1e15 + TARGETS["uniform"]
-    bins = automatic_bins(y, COUNT, SIGMA)
-    after = bins_for_noise(bins, np.where(y < np.median(y), y, y + 5 * np.sign(y)), y)
-    assert (after.widths > 0).all()
+    # Near 1e15 numbers are 0.125 apart, and bins here 0.5 wide; near 1e9 there is room.
+    for offset, stay in ((1e15, True), (1e9, False)):
+        y = offset + TARGETS["uniform"]
+        bins = automatic_bins(y, COUNT, SIGMA)
+        predicted = np.where(y < np.median(y), y, y + 5 * np.resize([-1, 1], ROWS))
+        assert (bins_for_noise(bins, predicted, y) is bins) == stay
 
 
 # In a regressor

@@ -67,8 +67,8 @@ class Temperature:
         """The temperature with the least CRPS on held-out rows, 1 unless another is better.
 
         Not the likelihood, which is infinite at every temperature once a target lies outside the
-        bins or where nothing was predicted. If the temperature is known to be `near` one, or
-        somewhat lower, the search takes a third of the time.
+        bins or where nothing was predicted. If it is known to be `near` a temperature, or somewhat
+        lower, the search starts there and takes half the time.
         """
 
         def loss(log_t: float) -> float:
