@@ -625,7 +625,7 @@ def test_the_defaults_on_a_table_of_some_rows(tmp_path):
     # Noise of 0.1 is all that should be left of a spread of about 0.75.
     assert math.sqrt(np.mean((model.predict(new) - target) ** 2)) < 0.12
     for kind in ("central", "shortest"):
-        slack = 3 * math.sqrt(0.09 * (1 / 1000 + 1 / 1000))
+        slack = 3 * math.sqrt(0.09 * (1 / 500 + 1 / 1000))  # two folds, and the new rows
         assert covered(model, new, target, kind=kind) == pytest.approx(0.9, abs=slack)
         assert covered(model, new, target, kind=kind, calibrated=False) > 0.8
     model.save(tmp_path / "model")

@@ -185,6 +185,19 @@ class BlurredObjective(Objective):
         blurred, sharp = self._parts(outputs)
         return self.blurred.total(blurred, y, weight) + self.sharp.total(sharp, y, weight)
 
+    def encoded(self, y: Tensor) -> Tensor:
+        """The weights p of both histograms, side by side."""
+        value = y.double()
+        return torch.cat([self.blurred.weights(value), self.sharp.weights(value)], -1).float()
+
+    def gradient(self, outputs: Tensor, encoded: Tensor, weight: Tensor | None) -> Tensor:
+        """Of each histogram f - p (Appendix A), times the weights of the rows."""
+        gradient = torch.cat([part.softmax(-1) for part in self._split(outputs)], -1)
+        gradient.sub_(encoded)
+        if weight is None:
+            return gradient.div_(outputs.shape[-2])
+        return gradient.mul_(weight.unsqueeze(-1))
+
     def decode(self, outputs: Tensor) -> Tensor:
         """The mean of the blurred histogram, no farther than the sharp one reaches."""
         return self.blurred.decode(self._parts(outputs)[0]).clamp(self.low, self.high)
@@ -198,8 +211,12 @@ class BlurredObjective(Objective):
         return torch.cat([self.blurred.constant(y), self.sharp.constant(y)], -1)
 
     def _parts(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        first, second = outputs.split([self.blurred.outputs, self.sharp.outputs], -1)
+        first, second = self._split(outputs)
         return first.contiguous(), second.contiguous()
+
+    def _split(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        first, second = outputs.split([self.blurred.outputs, self.sharp.outputs], -1)
+        return first, second
 
 
 def blurred_objective(

@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from softbins.checks import require_number
+from softbins.gradients import Activation, Embedded, Form, TrainingStep
 
 # The embeddings' weights and the layers' draw from different streams of the same seed.
 EMBEDDING_STREAM = 2**33
@@ -27,8 +29,6 @@ STRIP = 4  # masks that the random factors of a strip would make, side by side
 USES = 12  # masks that are cut from it; with many more, their common part is noise that stays
 MOST_SPARE = 2**20  # numbers that a strip has beyond one mask: large batches need no more
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
-
-Activation = Literal["silu", "relu"]
 
 
 class Stack(nn.Module):
@@ -199,27 +199,32 @@ class EmbeddedMLP(StackedMLP):
         return waves, phases, weights.uniform_(-bound, bound, generator=generator)
 
     def forward(self, x: Tensor, generators: Sequence[torch.Generator] | None = None) -> Tensor:
-        """Outputs (V, rows, outputs); with the members' generators dropout is on."""
+        """Outputs (V, rows, outputs); with the members' generators this is a training step.
+
+        Then dropout is on, and `listening` outputs teach the last layer only.
+        """
         x = torch.addcmul(self.shift, x, self.scale)
+        if generators is not None:
+            return self._training_step(x, generators)
         if self.embedded:
-            x = torch.cat([x, self._embed(x)], -1)
-        for layer in range(len(self.hidden)):
-            x = self._hidden_layer(layer, x)
-            if generators is not None and self.dropout * self.strength > 0:
-                x = x * self._mask(x, generators)
-        return self._output_layer(x)
+            chosen = Form(self.embedded).chosen(x)
+            x = torch.cat([x, Embedded.of(chosen, self._waves()).together().flatten(2)], -1)
+        return self.apply_members(x)
 
     def _hidden_layer(self, layer: int, x: Tensor) -> Tensor:
         if self.activation == "relu":
             return super()._hidden_layer(layer, x)
         return F.silu(torch.baddbmm(self.biases[layer], x, self.weights[layer]))
 
-    def _output_layer(self, x: Tensor) -> Tensor:
-        weight, bias = self.weights[-1], self.biases[-1]
-        if not (self.listening and self.training):
-            return torch.baddbmm(bias, x, weight)
-        apply: Callable[..., Tensor] = _Heads.apply
-        return apply(x, weight, bias, self.outputs - self.listening)
+    def _training_step(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
+        drops = self.dropout * self.strength > 0
+        mask = partial(self._mask, generators=generators) if drops else None
+        form = Form(self.embedded, self.activation, self.listening, mask)
+        apply: Callable[..., Tensor] = TrainingStep.apply
+        return apply(x, form, *self._waves(), *self.weights, *self.biases)
+
+    def _waves(self) -> tuple[Tensor, ...]:
+        return self.waves, self.phases, self.embedding, self.offset
 
     def forget_masks(self) -> None:
         """The next mask is cut from a new strip."""
@@ -255,33 +260,6 @@ class EmbeddedMLP(StackedMLP):
     def _rates(self) -> Tensor:
         """Each member's share of units to drop."""
         return torch.full((self.members,), self.dropout)
-
-    def _embed(self, x: Tensor) -> Tensor:
-        """The embeddings (V, rows, inputs * dimensions): one small product for each input."""
-        members, rows = x.shape[:2]
-        chosen = x if len(self.embedded) == self.features else x[..., self.embedded]
-        waves = torch.addcmul(self.phases, chosen.transpose(1, 2).unsqueeze(-1), self.waves).cos()
-        flat = (part.flatten(0, 1) for part in (self.offset, waves, self.embedding))
-        parts = torch.baddbmm(*flat).relu_().view(members, -1, rows, self.dimensions)
-        return parts.transpose(1, 2).reshape(members, rows, -1)
-
-
-class _Heads(torch.autograd.Function):
-    """The output layer, whose input learns from the first outputs only."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, first: int) -> Tensor:
-        """All outputs at once."""
-        ctx.save_for_backward(x, weight)
-        ctx.first = first
-        return torch.baddbmm(bias, x, weight)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """The weights' gradient from all outputs, the input's from the first."""
-        x, weight = ctx.saved_tensors
-        heard = torch.bmm(grad[..., : ctx.first], weight[..., : ctx.first].transpose(1, 2))
-        return heard, torch.bmm(x.transpose(1, 2), grad), grad.sum(1, keepdim=True), None
 
 
 def _widened(units: int) -> int:

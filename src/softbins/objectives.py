@@ -63,6 +63,14 @@ class Objective(ABC):
         rows = self.rows(outputs, y)
         return (rows * weight).sum() if weight is not None else rows.sum() / y.shape[-1]
 
+    def encoded(self, y: Tensor) -> Tensor | None:
+        """All that `gradient` needs of targets, a row for each; None where autograd must do."""
+        return None
+
+    def gradient(self, outputs: Tensor, encoded: Tensor, weight: Tensor | None) -> Tensor:
+        """The gradient of `total` in the outputs, from encoded targets."""
+        raise NotImplementedError(f"{type(self).__name__} leaves its gradient to autograd")
+
     def distribution(self, outputs: Tensor) -> Histogram:
         """The predicted distribution of every row."""
         raise ValueError(f"objective: {type(self).__name__} predicts a number, no distribution")

@@ -24,8 +24,9 @@ from softbins.boosting import Forest
 from softbins.columns import Columns
 from softbins.ensemble import Finish
 from softbins.fitting import Fitting
+from softbins.gradients import Activation
 from softbins.histogram import Histogram
-from softbins.network import Activation, EmbeddedMLP
+from softbins.network import EmbeddedMLP
 from softbins.objectives import Objective
 from softbins.recipe import Preset
 from softbins.regressor import (

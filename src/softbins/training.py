@@ -19,8 +19,10 @@ from softbins.adam import Adam
 from softbins.checks import require_number
 from softbins.network import Stack
 from softbins.objectives import Objective
+from softbins.scaling import moments
 
 CHUNK = 4096  # rows at a time where no gradient is needed
+MOST_ENCODED = 2**26  # numbers, a quarter of a gigabyte
 # Initial weights and training draw from different streams of the same seed.
 TRAINING_STREAM = 2**32
 
@@ -93,6 +95,7 @@ class Trainer:
         self.generators = [torch.Generator().manual_seed(s + TRAINING_STREAM) for s in seeds]
         self.steps = math.ceil(max(map(len, self.rows)) / settings.batch_size)
         self.parameters = [p for p in network.parameters() if p.requires_grad]
+        self.encoded = self._encoded()
         self.optimiser = Adam(
             self.parameters,
             settings.learning_rate,
@@ -110,7 +113,15 @@ class Trainer:
         self.best_score = torch.full((network.members,), math.inf, dtype=torch.float64)
         self.best_epoch = torch.zeros(network.members, dtype=torch.int64)
         if standardise:
-            network.standardise(*_moments(x, self.rows, weight))
+            network.standardise(*moments(x, self.rows, weight))
+
+    def _encoded(self) -> Tensor | None:
+        """Each row's target as its gradient takes it, unless that would need much memory."""
+        if len(self.y) * self.objective.outputs > MOST_ENCODED:
+            return None
+        parts = [self.objective.encoded(part) for part in self.y.split(CHUNK)]
+        known = [part for part in parts if part is not None]
+        return torch.cat(known) if known else None
 
     def _check(self, seeds: Sequence[int]) -> None:
         members, batch = self.network.members, self.settings.batch_size
@@ -184,11 +195,14 @@ class Trainer:
 
     def _step(self, index: Tensor, weight: Tensor | None) -> None:
         x, y = self._data(index)
-        y = self._noisy(y)
         objective = self.objective_of_running
         outputs = self.network(x, self._of_running(self.generators))
         self.optimiser.zero_grad()
-        objective.total(outputs, y, weight).backward()
+        if self.encoded is None:
+            objective.total(outputs, self._noisy(y), weight).backward()
+        else:
+            encoded = self.encoded.index_select(0, index.reshape(-1)).view_as(outputs)
+            outputs.backward(objective.gradient(outputs.detach(), encoded, weight))
         if objective.clipping is not None:
             self._clip(objective.clipping)
         self.optimiser.step()
@@ -377,28 +391,3 @@ def _chunks(rows: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         filled[: len(part)] = part
     real = torch.arange(longest) < torch.tensor([len(part) for part in rows]).unsqueeze(-1)
     yield from zip(padded.split(CHUNK, 1), real.split(CHUNK, 1), strict=True)
-
-
-def _moments(x: Tensor, rows: Sequence[Tensor], weight: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of every feature over each member's rows."""
-    known: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
-    keys = [(part.data_ptr(), len(part)) for part in rows]  # members often share their rows
-    for key, part in zip(keys, rows, strict=True):
-        if key not in known:
-            known[key] = _moments_of(x, part, torch.ones(len(x)) if weight is None else weight)
-    means, deviations = zip(*(known[key] for key in keys), strict=True)
-    return torch.stack(means), torch.stack(deviations)
-
-
-def _moments_of(x: Tensor, rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """In float64 and in two passes, a chunk at a time: exact, and no copy of the data."""
-    weight = weight.to(x.device, torch.float64)
-
-    def average(values: Callable[[Tensor], Tensor]) -> Tensor:
-        parts = [weight[c] @ values(x[c].double()) for c in rows.split(16 * CHUNK)]
-        return torch.stack(parts).sum(0) / weight[rows].sum()
-
-    mean = average(lambda part: part)
-    deviation = average(lambda part: (part - mean).square()).sqrt()
-    # Rounding leaves a constant column a tiny spread, which must not be blown up to one.
-    return mean.to(x), torch.where(deviation > 1e-7 * mean.abs(), deviation, 0.0).to(x)

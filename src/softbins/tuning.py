@@ -21,7 +21,8 @@ from softbins.adam import Adam
 from softbins.binning import automatic_bins, histogram_objective
 from softbins.bins import Bins
 from softbins.calibration import Temperature
-from softbins.network import Activation, EmbeddedMLP
+from softbins.gradients import Activation
+from softbins.network import EmbeddedMLP
 from softbins.objectives import HistogramObjective, Objective
 from softbins.training import CHUNK, Progress, Settings, Trainer
 
