@@ -266,7 +266,7 @@ def test_the_forest_is_the_mean_of_the_folds_ensembles(each):
     predicted, held = [], []
     for f, fold in enumerate(folds):
         used = np.setdiff1d(np.arange(len(y)), fold)
-        own = [boosting._model(x[used], f * each + n, 0) for n in range(each)]
+        own = [boosting._model(x[used], f * each + n, 0, haste=1) for n in range(each)]
         stages = [list(m.fit(x[used], y[used]).staged_predict(x))[rounds - 1] for m in own]
         predicted += stages
         held.append(np.mean(stages, axis=0)[fold])

@@ -1,10 +1,10 @@
-"""The gradients by hand are those of autograd: of `EmbeddedMLP`, and of two histograms."""
+"""The gradients by hand are those of autograd: of `EmbeddedMLP`, and of a table's histogram."""
 
 import numpy as np
 import pytest
 import torch
 
-from softbins.binning import blurred_objective, equal_bins, histogram_objective
+from softbins.binning import equal_bins, histogram_objective
 from softbins.bins import Bins
 from softbins.network import EmbeddedMLP
 from softbins.objectives import METHODS, make_objective
@@ -14,9 +14,9 @@ ROWS, FEATURES, OUTPUTS, SEEDS = 11, 3, 6, (7, 8)
 EMBEDDED = {"none": [], "one": [1], "some": [2, 0], "all": [0, 1, 2]}
 
 
-def network(embedded, hidden=(5, 4), activation="silu", dropout=0.0, listening=0):
+def network(embedded, hidden=(5, 4), activation="silu", dropout=0.0):
     """In float64, where two ways to a gradient agree to many digits."""
-    rest = (hidden, OUTPUTS, SEEDS, dropout, listening, activation)
+    rest = (hidden, OUTPUTS, SEEDS, dropout, activation)
     torch.manual_seed(0)
     stack = EmbeddedMLP(FEATURES, embedded, *rest).double()
     with torch.no_grad():  # from where nothing is 0 by accident
@@ -87,18 +87,6 @@ def _moved(parameter, by, total):
     return found
 
 
-def test_outputs_that_listen_are_heard_by_the_last_layer_only():
-    stack, x = network([0, 1, 2], listening=2), inputs()
-    weights = torch.randn(2, ROWS, OUTPUTS).double()
-    ours = gradients(stack, stack(x, generators()), weights)
-    heard = weights.clone()
-    heard[..., -2:] = 0
-    body, all_of_it = (gradients(stack, stack(x), w) for w in (heard, weights))
-    last = {id(p) for p in stack.last_layer()}
-    parts = zip(stack.parameters(), all_of_it, body, strict=True)
-    assert_alike(ours, [whole if id(p) in last else part for p, whole, part in parts])
-
-
 def test_a_training_step_is_differentiable_once():
     stack = network([0])
     outputs = stack(inputs(), generators()).square().sum()
@@ -107,24 +95,23 @@ def test_a_training_step_is_differentiable_once():
         first.sum().backward()
 
 
-# Two histograms
+# A histogram
 
 
 def targets(unequal=False):
     return np.random.default_rng(0).normal(size=40) ** (5 if unequal else 1)
 
 
-def blurred(unequal):
+def histogram(unequal):
     y = targets(unequal)
     edges = np.sinh(np.linspace(-3, 3, 31)) * (1.1 * np.abs(y).max() / np.sinh(3))
-    bins = Bins(edges) if unequal else equal_bins(y, 30, 2.0)
-    return blurred_objective(y, histogram_objective(bins, 2.0), 0.1, 24)
+    return histogram_objective(Bins(edges) if unequal else equal_bins(y, 30, 2.0), 2.0)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("unequal", [False, True])
-def test_two_histograms_know_their_gradient(unequal, weighted):
-    objective, y = blurred(unequal), torch.from_numpy(targets(unequal)).view(2, 20)
+def test_a_histogram_knows_its_gradient(unequal, weighted):
+    objective, y = histogram(unequal), torch.from_numpy(targets(unequal)).view(2, 20)
     outputs = torch.randn(2, 20, objective.outputs, dtype=torch.float64, requires_grad=True)
     weight = torch.rand(2, 20, dtype=torch.float64) if weighted else None
     objective.total(outputs, y, weight).backward()
@@ -148,10 +135,10 @@ def test_targets_are_encoded_where_they_fit(monkeypatch, weighted):
     """With and without encoded targets a training comes to the same."""
     y = torch.from_numpy(targets()).float()
     x, weight = torch.randn(40, FEATURES), torch.rand(40) if weighted else None
-    objective, found = blurred(unequal=False), []
+    objective, found = histogram(unequal=False), []
     for most in (40 * objective.outputs, 40 * objective.outputs - 1):
         monkeypatch.setattr("softbins.training.MOST_ENCODED", most)
-        stack = EmbeddedMLP(FEATURES, [0], (8,), objective.outputs, SEEDS, listening=30)
+        stack = EmbeddedMLP(FEATURES, [0], (8,), objective.outputs, SEEDS)
         rows = [torch.arange(35), torch.arange(5, 38)]  # the last batch is filled up
         settings = Settings(epochs=3, batch_size=16)
         trainer = Trainer(stack, objective, x, y, rows, SEEDS, settings, weight=weight)

@@ -9,8 +9,7 @@ import torch
 from sklearn.base import clone
 
 from softbins import Bins, HistogramRegressor, boosting, load, tabular
-from softbins.binning import BlurredObjective, StretchedObjective
-from softbins.objectives import HistogramObjective
+from softbins.binning import BlurredObjective, StretchedObjective, TableObjective
 
 QUICK = {"hidden": (16,), "members": 3, "max_epochs": 5, "random_state": 0}
 AUTO = QUICK | {"members": "auto"}
@@ -160,16 +159,14 @@ def test_objectives(fitted, name):
     assert isinstance(sharp, StretchedObjective) == name.startswith("heavy")
     assert sharp.bins == model.bins_
     assert model.network_.outputs == model.objective_.outputs
-    assert model.network_.listening == (0 if one_head else sharp.outputs)
 
 
 def test_as_in_paper_has_nothing_new(fitted):
     model = fitted["as in paper"]
-    assert type(model.objective_) is HistogramObjective
+    assert type(model.objective_) is TableObjective
     assert (model.finish_, model.forest_) == (None, None)
     assert model.network_.members == 1
     assert model.network_.embedded == []
-    assert model.network_.listening == 0
     assert model.network_.dropout == 0
     assert (model.bins_.count, model.sigma) == (100, 1.0)
     assert {tuple(row) for row in model.history_} == {

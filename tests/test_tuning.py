@@ -6,8 +6,7 @@ import torch
 
 from softbins import HistogramRegressor
 from softbins.adam import Adam
-from softbins.binning import automatic_bins, histogram_objective
-from softbins.tuning import Candidate, CandidateMLP, ManyHeads, _chosen, candidates
+from softbins.tuning import Candidate, CandidateMLP, _chosen, candidates
 
 FIRST = Candidate(0.1, 0.1, 1e-2)
 QUICK = {"hidden": (16,), "max_epochs": 6, "trees": False, "random_state": 0}
@@ -41,7 +40,7 @@ def test_the_best_value_of_each_setting_is_taken():
 
 def test_members_have_their_own_dropout_and_decay():
     tried = [Candidate(0.1, 0.0, 0.0), Candidate(0.1, 0.5, 1.0)]
-    network = CandidateMLP(tried, 2, [0], (64, 64), 5, [0, 1], listening=0)
+    network = CandidateMLP(tried, 2, [0], (64, 64), 5, [0, 1])
     generators = [torch.Generator().manual_seed(seed) for seed in (0, 1)]
     mask = network._mask(torch.ones(2, 200, 64), generators)
     assert (mask[0] == 1).all()
@@ -52,20 +51,6 @@ def test_members_have_their_own_dropout_and_decay():
     for old, new in zip(before, network.parameters(), strict=True):
         torch.testing.assert_close(new[0], old[0])
         torch.testing.assert_close(new[1], 0.9 * old[1])
-
-
-def test_many_heads_are_the_sum_of_their_parts():
-    y = table()[1]
-    heads = [histogram_objective(automatic_bins(y, n, s), s) for n, s in ((20, 1.0), (30, 2.0))]
-    both = ManyHeads(-1.0, 1.0, tuple(heads))
-    assert both.outputs == 50
-    outputs, target = torch.randn(2, 7, 50), torch.from_numpy(y[:14]).view(2, 7).float()
-    first, second = outputs[..., :20].contiguous(), outputs[..., 20:].contiguous()
-    expected = heads[0].rows(first, target) + heads[1].rows(second, target)
-    torch.testing.assert_close(both.rows(outputs, target), expected)
-    torch.testing.assert_close(both.total(outputs, target), expected.mean(1).sum())
-    torch.testing.assert_close(both.decode(outputs), heads[0].decode(first))
-    assert both.constant(target).shape == (2, 7, 50)
 
 
 def test_tune_sets_what_it_chose_and_fits_with_it():

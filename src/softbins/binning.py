@@ -109,14 +109,30 @@ def _check(count: int, sigma: float) -> None:
         )
 
 
-def histogram_objective(bins: Bins, sigma: float) -> HistogramObjective:
+def histogram_objective(bins: Bins, sigma: float) -> TableObjective:
     """HL-Gaussian on those bins, with sigma in bin widths."""
-    kind = HistogramObjective if bins.step is not None else StretchedObjective
+    kind = TableObjective if bins.step is not None else StretchedObjective
     return kind(bins.low, bins.high, bins, Gaussian.of_bins(sigma))
 
 
 @dataclass(frozen=True, eq=False)
-class StretchedObjective(HistogramObjective):
+class TableObjective(HistogramObjective):
+    """HL-Gaussian for a table, whose targets become histograms once for all epochs."""
+
+    def encoded(self, y: Tensor) -> Tensor:
+        """The weights p."""
+        return self.weights(y.double()).float()
+
+    def gradient(self, outputs: Tensor, encoded: Tensor, weight: Tensor | None) -> Tensor:
+        """That is f - p (Appendix A), times the weights of the rows."""
+        gradient = outputs.softmax(-1).sub_(encoded)
+        if weight is None:
+            return gradient.div_(outputs.shape[-2])
+        return gradient.mul_(weight.unsqueeze(-1))
+
+
+@dataclass(frozen=True, eq=False)
+class StretchedObjective(TableObjective):
     """HL-Gaussian on unequal bins: Gaussian where each bin counts as one, and with the mean y.
 
     On bins that grow to the right, a Gaussian about the place of y would have a mean above y.
@@ -164,11 +180,11 @@ class BlurredObjective(Objective):
 
     The wider a target's Gaussian, the better the mean that a network learns, up to a few times
     the noise, and the less of the noise's own shape its histogram shows. The hidden layers learn
-    from the blurred one alone (`EmbeddedMLP.listening`).
+    from the blurred one alone, and the sharp one is fitted to their units (softbins.heads).
     """
 
-    blurred: HistogramObjective
-    sharp: HistogramObjective
+    blurred: TableObjective
+    sharp: TableObjective
 
     @property
     def outputs(self) -> int:
@@ -179,24 +195,6 @@ class BlurredObjective(Objective):
         """The sum of both losses."""
         blurred, sharp = self._parts(outputs)
         return self.blurred.rows(blurred, y) + self.sharp.rows(sharp, y)
-
-    def total(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
-        """The same for all rows at once."""
-        blurred, sharp = self._parts(outputs)
-        return self.blurred.total(blurred, y, weight) + self.sharp.total(sharp, y, weight)
-
-    def encoded(self, y: Tensor) -> Tensor:
-        """The weights p of both histograms, side by side."""
-        value = y.double()
-        return torch.cat([self.blurred.weights(value), self.sharp.weights(value)], -1).float()
-
-    def gradient(self, outputs: Tensor, encoded: Tensor, weight: Tensor | None) -> Tensor:
-        """Of each histogram f - p (Appendix A), times the weights of the rows."""
-        gradient = torch.cat([part.softmax(-1) for part in self._split(outputs)], -1)
-        gradient.sub_(encoded)
-        if weight is None:
-            return gradient.div_(outputs.shape[-2])
-        return gradient.mul_(weight.unsqueeze(-1))
 
     def decode(self, outputs: Tensor) -> Tensor:
         """The mean of the blurred histogram, no farther than the sharp one reaches."""
@@ -211,16 +209,12 @@ class BlurredObjective(Objective):
         return torch.cat([self.blurred.constant(y), self.sharp.constant(y)], -1)
 
     def _parts(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        first, second = self._split(outputs)
-        return first.contiguous(), second.contiguous()
-
-    def _split(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         first, second = outputs.split([self.blurred.outputs, self.sharp.outputs], -1)
-        return first, second
+        return first.contiguous(), second.contiguous()
 
 
 def blurred_objective(
-    y: Array, sharp: HistogramObjective, share: float, count: int
+    y: Array, sharp: TableObjective, share: float, count: int
 ) -> BlurredObjective:
     """Blurred targets beside sharp ones: Gaussians with a share of the range as deviation."""
     require_number("blur", share)
@@ -236,9 +230,9 @@ def sharp_part(objective: Objective) -> HistogramObjective:
     return sharp
 
 
-def listening_outputs(objective: Objective) -> int:
-    """How many outputs only listen to the hidden layers."""
-    return objective.sharp.outputs if isinstance(objective, BlurredObjective) else 0
+def learnt_part(objective: Objective) -> Objective:
+    """What the hidden layers learn from."""
+    return objective.blurred if isinstance(objective, BlurredObjective) else objective
 
 
 def bias(objective: HistogramObjective, y: Array) -> Bias:

@@ -20,7 +20,7 @@ from softbins.binning import (
     blurred_objective,
     equal_bins,
     histogram_objective,
-    listening_outputs,
+    learnt_part,
     sharp_part,
     warn_of_bias,
 )
@@ -28,8 +28,9 @@ from softbins.bins import Bins
 from softbins.boosting import Grown, grow
 from softbins.columns import Columns
 from softbins.ensemble import FINEST, JUDGES, Finish
+from softbins.heads import fit_head
 from softbins.network import EmbeddedMLP
-from softbins.objectives import Objective
+from softbins.objectives import HistogramObjective, Objective
 from softbins.progress import progress_callback
 from softbins.recipe import (
     BLURRED_COUNT,
@@ -85,12 +86,15 @@ class Fitting:
         objective = self._objective(grown)
         scaling = Scaling.of(self.features, self.regressor.scaling)
         x = scaling(self.features)
-        network = self._network(x.shape[1], objective)
-        trainer = self._trainer(network, objective, x, folds, settings)
+        learnt = objective if constant else learnt_part(objective)
+        network = self._network(x.shape[1], learnt)
+        trainer = self._trainer(network, learnt, x, folds, settings)
         if constant:
             predict_constant(network, objective, trainer.y[:1])
         else:
             trainer.run(progress_callback(self.regressor.progress))
+        if learnt is not objective:
+            self._add_head(network, sharp_part(objective), trainer)
         # Predictions are made in float64: the rows beside a row do not matter but for rounding.
         network = network.cpu().double().eval()
         finish = None
@@ -156,7 +160,8 @@ class Fitting:
             return None
         parts = [fold.numpy() for fold in different(folds)]
         data = (self.features, self.target, self.weight, parts)
-        return grow(*data, JUDGES // len(parts), self.seed, self.recipe.ensembles)
+        effort = (self.recipe.ensembles, self.recipe.haste)
+        return grow(*data, JUDGES // len(parts), self.seed, *effort)
 
     def _objective(self, grown: Grown | None) -> Objective:
         bins, sigma, y = self.recipe.bins, self.regressor.sigma, self.target
@@ -188,8 +193,7 @@ class Fitting:
     def _network(self, inputs: int, objective: Objective) -> EmbeddedMLP:
         seeds = [self.seed + member for member in range(self.recipe.members)]
         layers = (inputs, self._embedded(), self.recipe.hidden, objective.outputs)
-        rest = (self.recipe.dropout, listening_outputs(objective), self.regressor.activation)
-        return EmbeddedMLP(*layers, seeds, *rest)
+        return EmbeddedMLP(*layers, seeds, self.recipe.dropout, self.regressor.activation)
 
     def _trainer(
         self,
@@ -207,6 +211,10 @@ class Fitting:
         data = (x.to(device), y.to(device), rows)
         network.to(device)
         return Trainer(network, objective, *data, network.seeds, settings, folds, weights)
+
+    def _add_head(self, network: EmbeddedMLP, sharp: HistogramObjective, trainer: Trainer) -> None:
+        data = (trainer.x, trainer.y, trainer.rows, network.seeds, trainer.settings)
+        network.add_outputs(*fit_head(network, sharp, *data, trainer.weight))
 
     def _finish(
         self,

@@ -59,14 +59,13 @@ class Embedded(NamedTuple):
 
 
 class Form(NamedTuple):
-    """What is not learnt: which inputs are embedded, the activation, and outputs that listen.
+    """What is not learnt: which inputs are embedded, the activation, and dropout.
 
-    `mask` draws the factors of dropout for a hidden layer.
+    `mask` draws the factors for a hidden layer.
     """
 
     embedded: Sequence[int]
     activation: Activation = "relu"
-    listening: int = 0
     mask: Callable[[Tensor], Tensor] | None = None
 
     def chosen(self, x: Tensor) -> Tensor:
@@ -98,8 +97,7 @@ class Trace(NamedTuple):
 class TrainingStep(torch.autograd.Function):
     """Outputs for standardised inputs, of which only the parameters get a gradient.
 
-    Those are the embedding's four, then the layers' weights, then their biases. The last outputs
-    listen: the hidden layers learn nothing from them.
+    Those are the embedding's four, then the layers' weights, then their biases.
     """
 
     @staticmethod
@@ -135,8 +133,7 @@ class TrainingStep(torch.autograd.Function):
             biases.append(above.sum(1, keepdim=True))
             if layer == 0:
                 break
-            heard = ways[layer].shape[-1] - (form.listening if layer == len(ways) - 1 else 0)
-            above = torch.bmm(above[..., :heard], ways[layer][..., :heard].transpose(1, 2))
+            above = torch.bmm(above, ways[layer].transpose(1, 2))
             if trace.masks:
                 above.mul_(trace.masks[layer - 1])
             above = form.pulled(above, trace.sums[layer - 1])

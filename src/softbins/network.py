@@ -71,6 +71,13 @@ class Stack(nn.Module):
             member.bernoulli_(share, generator=generator)
         return kept.div_(share)
 
+    @torch.no_grad()
+    def keep(self, index: Tensor) -> None:
+        """Cut the stack down to some of its members."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            tensor.data, tensor.grad = tensor.data[index.to(tensor.device)], None
+        self.members = len(index)
+
     def forget_masks(self) -> None:
         """Forget what dropout has drawn for the last epoch."""
 
@@ -125,6 +132,12 @@ class StackedMLP(Stack):
         """Weights and bias of the output layer."""
         return [self.weights[-1], self.biases[-1]]
 
+    def add_outputs(self, weight: Tensor, bias: Tensor) -> None:
+        """Further outputs, from weights (V, units, outputs) and biases (V, 1, outputs)."""
+        for layers, more in ((self.weights, weight), (self.biases, bias)):
+            layers[-1] = nn.Parameter(torch.cat([layers[-1].detach(), more], -1))
+        self.outputs += weight.shape[-1]
+
     def freeze_hidden(self) -> None:
         """Train the output layer only."""
         for parameter in [*self.weights[:-1], *self.biases[:-1]]:
@@ -153,8 +166,7 @@ class EmbeddedMLP(StackedMLP):
 
     A network is slow to learn steps and wiggles in a plain number. An embedded input x enters as
     itself and as relu(w cos(2 pi f x + p) + b), with learnt frequencies f and phases p (Gorishniy,
-    Rubachev and Babenko, 2022). The last `listening` outputs learn from the hidden layers, which
-    learn nothing from them.
+    Rubachev and Babenko, 2022).
     """
 
     frequencies = 16
@@ -169,14 +181,13 @@ class EmbeddedMLP(StackedMLP):
         outputs: int,
         seeds: Sequence[int],
         dropout: float = 0.0,
-        listening: int = 0,
         activation: Activation = "relu",
     ) -> None:
         if activation not in get_args(Activation):
             raise ValueError(f"activation: expected 'silu' or 'relu', got {activation!r}")
         width = features + self.dimensions * len(embedded)
         super().__init__(width, hidden, outputs, seeds, dropout)
-        self.embedded, self.features, self.listening = list(embedded), features, listening
+        self.embedded, self.features = list(embedded), features
         self.activation = activation
         self.strip: Tensor | None = None
         self.cut = 0  # windows of it that were used
@@ -201,27 +212,31 @@ class EmbeddedMLP(StackedMLP):
     def forward(self, x: Tensor, generators: Sequence[torch.Generator] | None = None) -> Tensor:
         """Outputs (V, rows, outputs); with the members' generators this is a training step.
 
-        Then dropout is on, and `listening` outputs teach the last layer only.
+        Then dropout is on, and only the parameters get a gradient.
         """
+        if generators is None:
+            return torch.baddbmm(self.biases[-1], self.units(x), self.weights[-1])
+        drops = self.dropout * self.strength > 0
+        mask = partial(self._mask, generators=generators) if drops else None
+        form = Form(self.embedded, self.activation, mask)
+        apply: Callable[..., Tensor] = TrainingStep.apply
+        layers = (*self._waves(), *self.weights, *self.biases)
+        return apply(torch.addcmul(self.shift, x, self.scale), form, *layers)
+
+    def units(self, x: Tensor) -> Tensor:
+        """What the last hidden layer makes of inputs (V, rows, features)."""
         x = torch.addcmul(self.shift, x, self.scale)
-        if generators is not None:
-            return self._training_step(x, generators)
         if self.embedded:
             chosen = Form(self.embedded).chosen(x)
             x = torch.cat([x, Embedded.of(chosen, self._waves()).together().flatten(2)], -1)
-        return self.apply_members(x)
+        for layer in range(len(self.hidden)):
+            x = self._hidden_layer(layer, x)
+        return x
 
     def _hidden_layer(self, layer: int, x: Tensor) -> Tensor:
         if self.activation == "relu":
             return super()._hidden_layer(layer, x)
         return F.silu(torch.baddbmm(self.biases[layer], x, self.weights[layer]))
-
-    def _training_step(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
-        drops = self.dropout * self.strength > 0
-        mask = partial(self._mask, generators=generators) if drops else None
-        form = Form(self.embedded, self.activation, self.listening, mask)
-        apply: Callable[..., Tensor] = TrainingStep.apply
-        return apply(x, form, *self._waves(), *self.weights, *self.biases)
 
     def _waves(self) -> tuple[Tensor, ...]:
         return self.waves, self.phases, self.embedding, self.offset

@@ -41,10 +41,12 @@ class Effort:
     members: BySize[int]
     epochs: BySize[int]  # at least
     ensembles: int  # of boosted trees
+    haste: int  # how many times as fast, and as few, they learn
     width: BySize[int]  # of each of three hidden layers
     dropout: float  # at first
     learning_rate: BySize[float]
     steps: int  # at least
+    patience: BySize[int]  # so many times shorter than the epochs
 
 
 EFFORTS = {
@@ -53,21 +55,25 @@ EFFORTS = {
         members=((500, FOLDS), (5_000, 4), (25_000, 6), (math.inf, 4)),
         epochs=((1_000, 64), (5_000, 80), (math.inf, 100)),
         ensembles=4,
-        width=((math.inf, 256),),
+        haste=1,
+        width=((1_000, 256), (5_000, 224), (math.inf, 256)),
         dropout=0.1,
-        learning_rate=((math.inf, 6e-3),),
+        learning_rate=((1_000, 6e-3), (5_000, 8e-3), (math.inf, 6e-3)),
         steps=560,
+        patience=((math.inf, 4),),
     ),
-    # Two narrow networks err less than a wide one that takes as long; they bear larger steps, and
+    # Three narrow networks err less than a wide one that takes as long; they bear larger steps, and
     # have no time to gain by dropout.
     "fast": Effort(
-        members=((math.inf, 2),),
-        epochs=((math.inf, 64),),
+        members=((1_000, 4), (math.inf, 3)),
+        epochs=((1_000, 48), (2_500, 56), (25_000, 64), (math.inf, 68)),
         ensembles=1,
-        width=((5_000, 128), (math.inf, 160)),
+        haste=2,
+        width=((5_000, 96), (math.inf, 128)),
         dropout=0.0,
-        learning_rate=((5_000, 12e-3), (math.inf, 10e-3)),
+        learning_rate=((1_000, 12e-3), (5_000, 15e-3), (math.inf, 10e-3)),
         steps=400,
+        patience=((5_000, 3), (math.inf, 4)),
     ),
 }
 
@@ -78,6 +84,7 @@ class Recipe:
 
     members: int
     ensembles: int
+    haste: int
     hidden: tuple[int, ...]
     dropout: float
     bins: int | Bins
@@ -94,18 +101,21 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
     effort = EFFORTS[regressor.preset]
     batch = _whole("batch_size", regressor.batch_size, _batch(rows))
     epochs = _whole("max_epochs", regressor.max_epochs, _epochs(effort, rows, batch))
-    bins = COUNT if regressor.bins == "auto" else regressor.bins
+    bins = regressor.bins
     rate, usual = regressor.learning_rate, _for(rows, effort.learning_rate)
     return Recipe(
         members=_whole("members", regressor.members, min(_for(rows, effort.members), rows)),
         ensembles=effort.ensembles,
+        haste=effort.haste,
         hidden=_layers(regressor.hidden, _for(rows, effort.width)),
         dropout=_number("dropout", regressor.dropout, effort.dropout, "in [0, 1)"),
         bins=bins if isinstance(bins, Bins) else _whole("bins", bins, COUNT),
         learning_rate=_number("learning_rate", rate, usual, "positive"),
         batch_size=batch,
         epochs=epochs,
-        patience=_whole("patience", regressor.patience, max(10, epochs // 4)),
+        patience=_whole(
+            "patience", regressor.patience, max(10, epochs // _for(rows, effort.patience))
+        ),
     )
 
 

@@ -174,13 +174,12 @@ class Trainer:
         if not running or running == self.running:
             return
         index = torch.tensor([self.running.index(member) for member in running])
-        for tensor, _ in self.whole:
-            here = index.to(tensor.device)
-            tensor.data, tensor.grad = tensor.data[here], None
-            for name, moment in self.optimiser.state.get(tensor, {}).items():
+        self.network.keep(index)
+        for state in self.optimiser.state.values():
+            for name, moment in state.items():
                 if moment.ndim:
-                    self.optimiser.state[tensor][name] = moment[here]
-        self.running, self.network.members = running, len(running)
+                    state[name] = moment[index.to(moment.device)]
+        self.running = running
         self.objective_of_running = self.objective.member(torch.tensor(running))
 
     def _train_epoch(self, start: float) -> None:
@@ -232,9 +231,9 @@ class Trainer:
 
     def _weights(self, index: Tensor, start: int) -> Tensor | None:
         chosen = self._of_running(self.rows)
-        sizes = torch.tensor([len(rows) - start for rows in chosen]).clamp(max=index.shape[1])
-        if self.weight is None and (sizes == index.shape[1]).all():
+        if self.weight is None and start + index.shape[1] <= min(map(len, chosen)):
             return None
+        sizes = torch.tensor([len(rows) - start for rows in chosen]).clamp(max=index.shape[1])
         real = torch.arange(index.shape[1]) < sizes.unsqueeze(-1)
         weights = (real / sizes.unsqueeze(-1)).to(self.y)
         if self.weight is not None:
@@ -372,9 +371,8 @@ class Trainer:
         for i, parameter in enumerate(self.parameters):
             parameter.copy_(tensors[f"parameter.{i}"])
             self.best[i].copy_(tensors[f"best.{i}"])
-            names = [name for name in tensors if name.startswith(f"adam.{i}.")]
-            adam = {name.rpartition(".")[2]: tensors[name].clone() for name in names}
-            self.optimiser.state[parameter] = adam
+            for name, value in self.optimiser.state[parameter].items():
+                value.copy_(tensors[f"adam.{i}.{name}"])
         for i, generator in enumerate(self.generators):
             generator.set_state(tensors[f"generator.{i}"])
         self.best_score.copy_(tensors["best_score"])

@@ -2,8 +2,8 @@
 
 The paper leaves "meta-parameter optimization strategies" open (Section 6). Here every candidate
 changes one setting of a regressor, on the same folds for all, so that their errors compare. The
-histograms of different bins and sigmas are further outputs of the same networks, which only
-listen to their hidden layers and so cost next to nothing.
+histograms of different bins and sigmas are output layers for the best candidate's hidden units,
+and cost next to nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from torch import Tensor
 
 from softbins import scores
 from softbins.adam import Adam
-from softbins.binning import automatic_bins, histogram_objective
+from softbins.binning import TableObjective, automatic_bins, histogram_objective
 from softbins.bins import Bins
 from softbins.calibration import Temperature
 from softbins.gradients import Activation
+from softbins.heads import fit_head
 from softbins.network import EmbeddedMLP
-from softbins.objectives import HistogramObjective, Objective
-from softbins.training import CHUNK, Progress, Settings, Trainer
+from softbins.objectives import HistogramObjective
+from softbins.training import Progress, Settings, Trainer
 
 FOLDS = 2  # for each candidate
 BLURS = (0.5, 2.0)  # times the automatic one
@@ -66,12 +67,11 @@ class CandidateMLP(EmbeddedMLP):
         hidden: Sequence[int],
         outputs: int,
         seeds: Sequence[int],
-        listening: int,
         activation: Activation = "relu",
     ) -> None:
         largest = max(candidate.dropout for candidate in tried)
         shape = (features, embedded, hidden, outputs, seeds)
-        super().__init__(*shape, largest, listening, activation)
+        super().__init__(*shape, largest, activation)
         self.register_buffer("rates", torch.tensor([c.dropout for c in tried]))
         self.register_buffer("decays", torch.tensor([c.weight_decay for c in tried]))
 
@@ -84,47 +84,6 @@ class CandidateMLP(EmbeddedMLP):
         factor = 1 - optimiser.rate * self.decays
         for parameter in self.parameters():
             parameter.mul_(factor.view(-1, *(1,) * (parameter.ndim - 1)))
-
-
-@dataclass(frozen=True, eq=False)
-class ManyHeads(Objective):
-    """A histogram of blurred targets, and several sharp ones that listen."""
-
-    heads: tuple[HistogramObjective, ...]
-
-    @property
-    def outputs(self) -> int:
-        """Those of all histograms."""
-        return sum(head.outputs for head in self.heads)
-
-    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The sum of all losses."""
-        losses = [head.rows(part, y) for head, part in self.parts(outputs)]
-        return torch.stack(losses).sum(0)
-
-    def total(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
-        """The same for all rows at once."""
-        losses = [head.total(part, y, weight) for head, part in self.parts(outputs)]
-        return torch.stack(losses).sum()
-
-    def decode(self, outputs: Tensor) -> Tensor:
-        """The mean of the blurred histogram."""
-        head, part = self.parts(outputs)[0]
-        return head.decode(part)
-
-    def constant(self, y: Tensor) -> Tensor:
-        """All targets' own weights."""
-        return torch.cat([head.constant(y) for head in self.heads], -1)
-
-    def member(self, index: Tensor) -> ManyHeads:
-        """The same for some members: only the blurred targets differ between them."""
-        first, *rest = self.heads
-        return ManyHeads(self.low, self.high, (first.member(index), *rest))
-
-    def parts(self, outputs: Tensor) -> list[tuple[HistogramObjective, Tensor]]:
-        """Each histogram with its outputs."""
-        pieces = outputs.split([head.outputs for head in self.heads], -1)
-        return [(h, piece.contiguous()) for h, piece in zip(self.heads, pieces, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -167,22 +126,24 @@ def tune(
     objective = _objective(problem, members, blurred_bins)
     seeds = [seed + fold for _ in tried for fold in range(len(problem.folds))]
     shape = (problem.x.shape[1], problem.embedded, hidden, objective.outputs, seeds)
-    listening = objective.outputs - objective.heads[0].outputs
-    network = CandidateMLP(members, *shape, listening, activation)
+    network = CandidateMLP(members, *shape, activation)
     rows, validation = list(problem.kept) * len(tried), list(problem.folds) * len(tried)
     data = (problem.x, problem.y, rows, seeds)
     trainer = Trainer(network, objective, *data, settings, validation, problem.weight)
     trainer.optimiser.after_step = network.decay
     trainer.run(progress)
     errors = trainer.best_score.view(len(tried), -1).mean(1).tolist()
-    heads = _judged_heads(trainer, objective, problem, errors.index(min(errors)))
+    best = errors.index(min(errors)) * len(problem.folds)
+    network.keep(torch.arange(best, best + len(problem.folds)))
+    sharp = [histogram_objective(problem.bins(n, s), s) for n, s in HEADS]
+    heads = _judged_heads(network, sharp, problem, seeds[: len(problem.folds)], settings)
     # A number of bins would mean equal ones, where heavy tails or errors ask for others.
-    stretched = objective.heads[1].bins.step is None
+    stretched = sharp[0].bins.step is None
     chosen = _chosen(tried, errors) | ({} if stretched else _best_head(heads))
     return Tuned(chosen, _report(tried, errors) + heads)
 
 
-def _objective(problem: Problem, members: Sequence[Candidate], count: int) -> ManyHeads:
+def _objective(problem: Problem, members: Sequence[Candidate], count: int) -> HistogramObjective:
     """The members' own blurs, on bins with room for the widest."""
     shares = torch.tensor([[member.blur] for member in members])
     widest = shares.max().item()
@@ -191,24 +152,28 @@ def _objective(problem: Problem, members: Sequence[Candidate], count: int) -> Ma
     blurred = histogram_objective(bins, sigma)
     if bins.step is not None and widest > shares.min():
         own = blurred.target.with_sigma(sigma * shares / widest)  # type: ignore[attr-defined]
-        blurred = HistogramObjective(bins.low, bins.high, bins, own)
-    sharp = [histogram_objective(problem.bins(n, s), s) for n, s in HEADS]
-    return ManyHeads(bins.low, bins.high, (blurred, *sharp))
+        return HistogramObjective(bins.low, bins.high, bins, own)
+    return blurred
 
 
 @torch.no_grad()
 def _judged_heads(
-    trainer: Trainer, objective: ManyHeads, problem: Problem, best: int
+    network: CandidateMLP,
+    sharp: Sequence[TableObjective],
+    problem: Problem,
+    seeds: Sequence[int],
+    settings: Settings,
 ) -> list[dict[str, float]]:
-    """CRPS of each sharp histogram, at its best temperature, for the best candidate's members."""
-    network = trainer.network.eval()
-    start = best * len(problem.folds)
+    """CRPS of each sharp histogram, at its best temperature, on the folds that members left out."""
+    data = (problem.x, problem.y, problem.kept, seeds, settings, problem.weight)
+    layers = [fit_head(network, head, *data) for head in sharp]
     found: list[list[float]] = []
-    for member, fold in enumerate(problem.folds, start):
+    for member, fold in enumerate(problem.folds):
         rows = fold[:FOR_TEMPERATURE]
-        parts = [network(problem.x[r].expand(network.members, -1, -1)) for r in rows.split(CHUNK)]
-        outputs, y = torch.cat([part[member] for part in parts]), problem.y[rows].double()
-        found.append([_crps(head, part, y) for head, part in objective.parts(outputs.double())[1:]])
+        units = network.units(problem.x[rows].expand(network.members, -1, -1))[member].double()
+        y = problem.y[rows].double()
+        outputs = [units @ w[member].double() + b[member].double() for w, b in layers]
+        found.append([_crps(head, part, y) for head, part in zip(sharp, outputs, strict=True)])
     means = np.mean(found, axis=0).tolist()
     heads = zip(HEADS, means, strict=True)
     return [{"bins": count, "sigma": sigma, "crps": crps} for (count, sigma), crps in heads]
