@@ -6,7 +6,7 @@ import torch
 
 from softbins.binning import equal_bins, histogram_objective
 from softbins.bins import Bins
-from softbins.network import EmbeddedMLP
+from softbins.network import EmbeddedMLP, StackedMLP
 from softbins.objectives import METHODS, make_objective
 from softbins.training import Settings, Trainer
 
@@ -85,6 +85,42 @@ def _moved(parameter, by, total):
     found = total()
     parameter.sub_(by)
     return found
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+@pytest.mark.parametrize("embedded", EMBEDDED)
+def test_a_step_without_autograd_is_the_same(embedded, dropout):
+    stack, x = network(EMBEDDED[embedded], dropout=dropout), inputs()
+    weights = torch.randn(2, ROWS, OUTPUTS).double()
+    plain = stack(x, generators())
+    theirs = gradients(stack, plain, weights)
+    stack.zero_grad()
+    stack.forget_masks()
+    outputs, pull = stack.step(x, generators())
+    assert not outputs.requires_grad
+    assert torch.equal(outputs, plain)
+    pull(weights)
+    assert_alike([p.grad for p in stack.parameters()], theirs)
+
+
+def test_any_stack_makes_a_step():
+    stack, x = StackedMLP(FEATURES, (4,), OUTPUTS, SEEDS).double(), inputs()
+    weights = torch.randn(2, ROWS, OUTPUTS).double()
+    theirs = [g.clone() for g in gradients(stack, stack(x), weights)]
+    stack.zero_grad()
+    outputs, pull = stack.step(x, generators())
+    pull(weights)
+    torch.testing.assert_close(outputs, stack(x).detach())
+    assert_alike([p.grad for p in stack.parameters()], theirs)
+
+
+def test_frozen_parameters_get_no_gradient():
+    stack = network([0])
+    stack.freeze_hidden()
+    _, pull = stack.step(inputs(), generators())
+    pull(torch.ones(2, ROWS, OUTPUTS).double())
+    assert all(p.grad is None for p in stack.weights[:-1])
+    assert stack.weights[-1].grad is not None
 
 
 def test_a_training_step_is_differentiable_once():

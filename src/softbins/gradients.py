@@ -1,4 +1,4 @@
-"""A training step of `EmbeddedMLP` with its gradient by hand: one node of autograd's graph.
+"""A training step of `EmbeddedMLP` with its gradient by hand.
 
 Batches have a few hundred rows at most. There, autograd's nodes and the copies between them take
 as long as the products of narrow networks, and a tenth as long as those of wide ones.
@@ -85,61 +85,75 @@ class Form(NamedTuple):
         return below
 
 
-class Trace(NamedTuple):
-    """What a forward pass leaves for the way back; lists have an entry for each layer."""
+class Pass:
+    """One way through the network and back, for standardised inputs.
 
-    embedded: Embedded | None
-    inputs: list[Tensor]
-    sums: list[Tensor]
-    masks: list[Tensor]
+    `parameters` are the embedding's four, then the layers' weights, then their biases; of the
+    inputs there is no gradient.
+    """
+
+    def __init__(self, x: Tensor, form: Form, parameters: Sequence[Tensor]) -> None:
+        layers = (len(parameters) - WAVES) // 2
+        self.form, self.waves = form, parameters[:WAVES]
+        self.weights, self.biases = parameters[WAVES:-layers], parameters[-layers:]
+        self.embedded = Embedded.of(form.chosen(x), self.waves) if form.embedded else None
+        self.inputs: list[Tensor] = []  # of each layer
+        self.sums: list[Tensor] = []  # of each hidden layer, before its activation
+        self.masks: list[Tensor] = []
+        self.outputs = self._forward(x)
+
+    def _forward(self, x: Tensor) -> Tensor:
+        if self.embedded is not None:
+            x = torch.cat([x, self.embedded.together().flatten(2)], -1)
+        for bias, weight in zip(self.biases[:-1], self.weights[:-1], strict=True):
+            self.inputs.append(x)
+            self.sums.append(torch.baddbmm(bias, x, weight))
+            x = self.form.active(self.sums[-1])
+            if self.form.mask is not None:
+                self.masks.append(self.form.mask(x))
+                x.mul_(self.masks[-1])
+        self.inputs.append(x)
+        return torch.baddbmm(self.biases[-1], x, self.weights[-1])
+
+    def gradients(self, above: Tensor) -> Gradients:
+        """Those of all parameters, from that of the outputs: the chain rule, layer by layer."""
+        weights: list[Tensor] = []
+        biases: list[Tensor] = []
+        for layer in reversed(range(len(self.weights))):
+            if layer < len(self.sums):
+                above = self._below(layer, above)
+            weights.append(torch.bmm(self.inputs[layer].transpose(1, 2), above))
+            biases.append(above.sum(1, keepdim=True))
+        return *self._embedding(above), *reversed(weights), *reversed(biases)
+
+    def _below(self, layer: int, above: Tensor) -> Tensor:
+        """The gradient of a hidden layer's sums, from that of the next layer's."""
+        units = torch.bmm(above, self.weights[layer + 1].transpose(1, 2))
+        if self.masks:
+            units.mul_(self.masks[layer])
+        return self.form.pulled(units, self.sums[layer])
+
+    def _embedding(self, above: Tensor) -> Gradients:
+        if self.embedded is None:
+            return (None,) * WAVES
+        own = self.embedded.values.shape[-1] * len(self.form.embedded)
+        below = torch.bmm(above, self.weights[0][:, -own:].transpose(1, 2))
+        return self.embedded.gradients(below, self.waves[2])
 
 
 class TrainingStep(torch.autograd.Function):
-    """Outputs for standardised inputs, of which only the parameters get a gradient.
-
-    Those are the embedding's four, then the layers' weights, then their biases.
-    """
+    """A `Pass` as a node of autograd's graph, for losses that leave their gradient to autograd."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, form: Form, *parameters: Tensor) -> Tensor:
-        """Layer by layer, keeping what backward needs."""
-        layers = (len(parameters) - WAVES) // 2
-        weights, biases = parameters[WAVES:-layers], parameters[-layers:]
-        embedded = Embedded.of(form.chosen(x), parameters[:WAVES]) if form.embedded else None
-        if embedded is not None:
-            x = torch.cat([x, embedded.together().flatten(2)], -1)
-        trace = Trace(embedded, [x], [], [])
-        for bias, weight in zip(biases[:-1], weights[:-1], strict=True):
-            trace.sums.append(torch.baddbmm(bias, x, weight))
-            x = form.active(trace.sums[-1])
-            if form.mask is not None:
-                trace.masks.append(form.mask(x))
-                x.mul_(trace.masks[-1])
-            trace.inputs.append(x)
-        ctx.save_for_backward(*parameters)
-        ctx.form, ctx.trace = form, trace
-        return torch.baddbmm(biases[-1], x, weights[-1])
+        """The outputs."""
+        passed = Pass(x, form, parameters)
+        outputs, ctx.passed = passed.outputs, passed
+        del passed.outputs  # which would keep the graph alive for ever
+        return outputs
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, above: Tensor) -> Gradients:
-        """The chain rule from the outputs down to the frequencies."""
-        form, trace, parameters = ctx.form, ctx.trace, ctx.saved_tensors
-        ways = parameters[WAVES : WAVES + len(trace.inputs)]
-        weights: list[Tensor] = []
-        biases: list[Tensor] = []
-        for layer in reversed(range(len(ways))):
-            weights.append(torch.bmm(trace.inputs[layer].transpose(1, 2), above))
-            biases.append(above.sum(1, keepdim=True))
-            if layer == 0:
-                break
-            above = torch.bmm(above, ways[layer].transpose(1, 2))
-            if trace.masks:
-                above.mul_(trace.masks[layer - 1])
-            above = form.pulled(above, trace.sums[layer - 1])
-        waves: Gradients = (None,) * WAVES
-        if trace.embedded is not None:
-            own = trace.embedded.values.shape[-1] * len(form.embedded)
-            below = torch.bmm(above, ways[0][:, -own:].transpose(1, 2))
-            waves = trace.embedded.gradients(below, parameters[2])
-        return None, None, *waves, *reversed(weights), *reversed(biases)
+        """Nothing for the inputs."""
+        return None, None, *ctx.passed.gradients(above)

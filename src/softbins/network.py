@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from softbins.checks import require_number
-from softbins.gradients import Activation, Embedded, Form, TrainingStep
+from softbins.gradients import Activation, Embedded, Form, Pass, TrainingStep
 
 # The embeddings' weights and the layers' draw from different streams of the same seed.
 EMBEDDING_STREAM = 2**33
@@ -64,6 +64,13 @@ class Stack(nn.Module):
         if generators is not None and self.dropout * self.strength > 0:
             x = x * self._mask(x, generators)
         return self.apply_members(x)
+
+    def step(
+        self, x: Tensor, generators: Sequence[torch.Generator]
+    ) -> tuple[Tensor, Callable[[Tensor], None]]:
+        """Outputs of a training step, and what to call with their gradient."""
+        outputs: Tensor = self(x, generators)
+        return outputs.detach(), outputs.backward
 
     def _mask(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
         kept, share = torch.empty_like(x), 1 - self.strength * self.dropout
@@ -216,12 +223,34 @@ class EmbeddedMLP(StackedMLP):
         """
         if generators is None:
             return torch.baddbmm(self.biases[-1], self.units(x), self.weights[-1])
+        apply: Callable[..., Tensor] = TrainingStep.apply
+        x = torch.addcmul(self.shift, x, self.scale)
+        return apply(x, self._form(generators), *self._ordered())
+
+    @torch.no_grad()
+    def step(
+        self, x: Tensor, generators: Sequence[torch.Generator]
+    ) -> tuple[Tensor, Callable[[Tensor], None]]:
+        """Outputs of a training step, and what to call with their gradient; without autograd."""
+        parameters = self._ordered()
+        x = torch.addcmul(self.shift, x, self.scale)
+        passed = Pass(x, self._form(generators), parameters)
+
+        def pull(gradient: Tensor) -> None:
+            found = passed.gradients(gradient)
+            for parameter, own in zip(parameters, found, strict=True):
+                parameter.grad = own if parameter.requires_grad else None
+
+        return passed.outputs, torch.no_grad()(pull)
+
+    def _form(self, generators: Sequence[torch.Generator]) -> Form:
         drops = self.dropout * self.strength > 0
         mask = partial(self._mask, generators=generators) if drops else None
-        form = Form(self.embedded, self.activation, mask)
-        apply: Callable[..., Tensor] = TrainingStep.apply
-        layers = (*self._waves(), *self.weights, *self.biases)
-        return apply(torch.addcmul(self.shift, x, self.scale), form, *layers)
+        return Form(self.embedded, self.activation, mask)
+
+    def _ordered(self) -> tuple[Tensor, ...]:
+        """The parameters as `Pass` takes them."""
+        return *self._waves(), *self.weights, *self.biases
 
     def units(self, x: Tensor) -> Tensor:
         """What the last hidden layer makes of inputs (V, rows, features)."""

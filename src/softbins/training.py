@@ -193,15 +193,18 @@ class Trainer:
                 return
 
     def _step(self, index: Tensor, weight: Tensor | None) -> None:
-        x, y = self._data(index)
-        objective = self.objective_of_running
-        outputs = self.network(x, self._of_running(self.generators))
+        objective, generators = self.objective_of_running, self._of_running(self.generators)
         self.optimiser.zero_grad()
         if self.encoded is None:
-            objective.total(outputs, self._noisy(y), weight).backward()
+            x, y = self._data(index)
+            noisy = self._noisy(y)  # drawn before the network's masks
+            objective.total(self.network(x, generators), noisy, weight).backward()
         else:
-            encoded = self.encoded.index_select(0, index.reshape(-1)).view_as(outputs)
-            outputs.backward(objective.gradient(outputs.detach(), encoded, weight))
+            flat = index.reshape(-1)
+            x = self.x.index_select(0, flat).view(*index.shape, -1)
+            outputs, pull = self.network.step(x, generators)
+            encoded = self.encoded.index_select(0, flat).view_as(outputs)
+            pull(objective.gradient(outputs, encoded, weight))
         if objective.clipping is not None:
             self._clip(objective.clipping)
         self.optimiser.step()
