@@ -46,7 +46,6 @@ class Effort:
     dropout: float  # at first
     learning_rate: BySize[float]
     steps: int  # at least
-    patience: BySize[int]  # so many times shorter than the epochs
 
 
 EFFORTS = {
@@ -60,20 +59,18 @@ EFFORTS = {
         dropout=0.1,
         learning_rate=((1_000, 6e-3), (5_000, 8e-3), (math.inf, 6e-3)),
         steps=560,
-        patience=((math.inf, 4),),
     ),
     # Three narrow networks err less than a wide one that takes as long; they bear larger steps, and
     # have no time to gain by dropout.
     "fast": Effort(
         members=((1_000, 4), (math.inf, 3)),
-        epochs=((1_000, 48), (2_500, 56), (25_000, 64), (math.inf, 68)),
+        epochs=((1_000, 48), (2_500, 56), (math.inf, 60)),
         ensembles=1,
         haste=2,
-        width=((5_000, 96), (math.inf, 128)),
+        width=((2_500, 96), (math.inf, 128)),
         dropout=0.0,
-        learning_rate=((1_000, 12e-3), (5_000, 15e-3), (math.inf, 10e-3)),
+        learning_rate=((5_000, 12e-3), (math.inf, 10e-3)),
         steps=400,
-        patience=((5_000, 3), (math.inf, 4)),
     ),
 }
 
@@ -113,9 +110,7 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
         learning_rate=_number("learning_rate", rate, usual, "positive"),
         batch_size=batch,
         epochs=epochs,
-        patience=_whole(
-            "patience", regressor.patience, max(10, epochs // _for(rows, effort.patience))
-        ),
+        patience=_whole("patience", regressor.patience, max(10, epochs // 4)),
     )
 
 
