@@ -51,6 +51,17 @@ def test_a_parameter_without_gradient_stays():
     assert adam.state[idle]["step"] == 0
 
 
+def test_a_gradient_may_lie_in_memory_as_it_likes():
+    """The fused kernel would take a transposed one for another."""
+    gradient, found = torch.randn(3, 4), []
+    for own in (gradient, gradient.t().contiguous().t()):
+        value = nn.Parameter(torch.ones(3, 4))
+        value.grad = own
+        Adam([value], 0.1).step()
+        found.append(value.detach())
+    assert torch.equal(*found)
+
+
 def test_something_may_follow_every_step():
     value, seen = nn.Parameter(torch.ones(2)), []
     adam = Adam([value], 0.25)

@@ -54,7 +54,8 @@ class Adam:
             counted.add_(1)
         torch._fused_adamw_(
             used,
-            [p.grad for p in used if p.grad is not None],
+            # As they lie in memory, which is how the kernel takes them, whatever their strides say.
+            [p.grad.contiguous() for p in used if p.grad is not None],
             [state["exp_avg"] for state in states],
             [state["exp_avg_sq"] for state in states],
             [],

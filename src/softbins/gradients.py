@@ -21,41 +21,45 @@ WAVES = 4  # parameters of an embedding: frequencies, phases, weights and offset
 
 
 class Embedded(NamedTuple):
-    """Embedded inputs relu(w cos(f x + p) + b), and what led to them."""
+    """Embedded inputs relu(w cos(f x + p) + b), and what led to them.
 
-    column: Tensor  # x as (V, inputs, rows, 1)
-    angles: Tensor  # (V, inputs, rows, frequencies)
-    waves: Tensor  # their cosines, with members and inputs as one dimension
-    values: Tensor  # (V * inputs, rows, dimensions)
+    Rows come last: products of sixteen numbers by eight are four times as quick that way round.
+    Members and inputs are one dimension.
+    """
+
+    row: Tensor  # x as (V * inputs, 1, rows)
+    angles: Tensor  # (V * inputs, frequencies, rows)
+    waves: Tensor  # their cosines
+    values: Tensor  # (V * inputs, dimensions, rows)
 
     @classmethod
     def of(cls, x: Tensor, parameters: Sequence[Tensor]) -> Embedded:
         """From standardised inputs (V, rows, inputs): one small product for each input."""
-        frequencies, phases, weights, offsets = parameters
-        column = x.transpose(1, 2).unsqueeze(-1)
-        angles = torch.addcmul(phases, column, frequencies)
-        waves = angles.cos().flatten(0, 1)
-        values = torch.baddbmm(offsets.flatten(0, 1), waves, weights.flatten(0, 1)).relu_()
-        return cls(column, angles, waves, values)
+        flat = (parameter.flatten(0, 1).transpose(1, 2) for parameter in parameters)
+        frequencies, phases, weights, offsets = flat
+        row = x.transpose(1, 2).reshape(-1, 1, x.shape[1])
+        angles = (frequencies * row).add_(phases)
+        waves = angles.cos()
+        values = torch.baddbmm(offsets, weights, waves).relu_()
+        return cls(row, angles, waves, values)
 
-    def together(self) -> Tensor:
-        """The values of all inputs side by side: (V, rows, inputs * dimensions), not yet flat."""
-        return self.values.view(*self.angles.shape[:-1], -1).transpose(1, 2)
+    def beside(self, x: Tensor) -> Tensor:
+        """All inputs (V, rows, features), and behind them what became of those embedded."""
+        members, rows, _ = x.shape
+        values = self.values.view(members, -1, rows)
+        return torch.cat([x.transpose(1, 2), values], 1).transpose(1, 2)
 
-    def gradients(self, above: Tensor, weights: Tensor) -> Gradients:
-        """Those of the four parameters, from that of `together`."""
-        shape = (*self.angles.shape[:-1], -1)
-        members, inputs, rows, _ = shape
-        values = above.view(members, rows, inputs, -1).transpose(1, 2).reshape(self.values.shape)
-        values = torch.ops.aten.threshold_backward(values, self.values, 0)
-        flat = torch.bmm(values, weights.flatten(0, 1).transpose(1, 2))
-        angles = flat.view(shape).mul_(self.angles.sin().neg_())
-        return (
-            self.column.transpose(2, 3) @ angles,
-            angles.sum(2, keepdim=True),
-            torch.bmm(self.waves.transpose(1, 2), values).view_as(weights),
-            values.sum(1, keepdim=True).view(members, inputs, 1, -1),
+    def gradients(self, above: Tensor, parameters: Sequence[Tensor]) -> Gradients:
+        """Those of the four parameters, from that of the values (V, inputs * dimensions, rows)."""
+        values = torch.ops.aten.threshold_backward(above.view_as(self.values), self.values, 0)
+        angles = torch.bmm(parameters[2].flatten(0, 1), values).mul_(self.angles.sin().neg_())
+        found = (
+            torch.bmm(self.row, angles.transpose(1, 2)),
+            angles.sum(2),
+            torch.bmm(values, self.waves.transpose(1, 2)).transpose(1, 2).contiguous(),
+            values.sum(2),
         )
+        return tuple(own.view(p.shape) for own, p in zip(found, parameters, strict=True))
 
 
 class Form(NamedTuple):
@@ -104,7 +108,7 @@ class Pass:
 
     def _forward(self, x: Tensor) -> Tensor:
         if self.embedded is not None:
-            x = torch.cat([x, self.embedded.together().flatten(2)], -1)
+            x = self.embedded.beside(x)
         for bias, weight in zip(self.biases[:-1], self.weights[:-1], strict=True):
             self.inputs.append(x)
             self.sums.append(torch.baddbmm(bias, x, weight))
@@ -136,9 +140,9 @@ class Pass:
     def _embedding(self, above: Tensor) -> Gradients:
         if self.embedded is None:
             return (None,) * WAVES
-        own = self.embedded.values.shape[-1] * len(self.form.embedded)
-        below = torch.bmm(above, self.weights[0][:, -own:].transpose(1, 2))
-        return self.embedded.gradients(below, self.waves[2])
+        own = self.embedded.values.shape[1] * len(self.form.embedded)
+        below = torch.bmm(self.weights[0][:, -own:], above.transpose(1, 2))
+        return self.embedded.gradients(below, self.waves)
 
 
 class TrainingStep(torch.autograd.Function):

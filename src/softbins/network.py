@@ -256,8 +256,7 @@ class EmbeddedMLP(StackedMLP):
         """What the last hidden layer makes of inputs (V, rows, features)."""
         x = torch.addcmul(self.shift, x, self.scale)
         if self.embedded:
-            chosen = Form(self.embedded).chosen(x)
-            x = torch.cat([x, Embedded.of(chosen, self._waves()).together().flatten(2)], -1)
+            x = Embedded.of(Form(self.embedded).chosen(x), self._waves()).beside(x)
         for layer in range(len(self.hidden)):
             x = self._hidden_layer(layer, x)
         return x
