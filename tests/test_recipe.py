@@ -199,7 +199,8 @@ def test_fast_is_faster():
             r.members * r.epochs / r.batch_size * r.hidden[0] * r.hidden[1] for r in (usual, fast)
         ]
         assert work[1] <= work[0] / 4
-        assert fast.ensembles / fast.haste <= usual.ensembles / usual.haste / 4
+        assert fast.ensembles <= usual.ensembles / 4
+        assert fast.haste >= usual.haste
 
 
 def test_small_tables_get_small_batches_and_more_epochs():
@@ -212,10 +213,10 @@ def test_small_tables_get_small_batches_and_more_epochs():
 
 
 def test_members_for_tables_of_all_sizes():
-    sizes = (3, 500, 501, 5000, 5001, 25_000, 25_001, 10**7)
-    assert [recipe(rows).members for rows in sizes] == [3, 8, 4, 4, 6, 6, 4, 4]
-    fast = [recipe(rows, preset="fast").members for rows in (3, 1000, 1001, 10**7)]
-    assert fast == [3, 4, 3, 3]
+    sizes = (3, 500, 501, 1001, 10**7)
+    assert [recipe(rows).members for rows in sizes] == [3, 8, 6, 8, 8]
+    fast = [recipe(rows, preset="fast").members for rows in sizes]
+    assert fast == [3, 4, 4, 4, 4]
 
 
 def test_large_tables_have_more_epochs_than_medium_ones():

@@ -267,15 +267,37 @@ def test_clipping_bounds_each_members_gradient(threshold):
             assert torch.equal(p.grad, old)
 
 
+def annealed(result, steps):
+    """Learning rates and strengths of dropout at some steps."""
+    found = []
+    for step in steps:
+        result._anneal(step)
+        found.append((result.optimiser.rate, result.network.strength))
+    return zip(*found, strict=True)
+
+
 def test_the_cosine_schedule_ends_at_zero_for_the_rate_and_in_half_the_time_for_dropout():
     result = trainer(schedule="cosine", epochs=4)
-    rates, strengths = [], []
-    for epoch in (0, 1, 2, 4):
-        result._anneal(epoch * result.steps)
-        rates.append(result.optimiser.rate)
-        strengths.append(result.network.strength)
-    assert rates == pytest.approx([1e-2, 8.535534e-3, 5e-3, 0.0])  # (1 + cos(pi / 4)) / 2
+    rates, strengths = annealed(result, [epoch * result.steps for epoch in (0, 1, 2, 4)])
+    assert rates[1:] == pytest.approx([8.535534e-3, 5e-3, 0.0])  # (1 + cos(pi / 4)) / 2
     assert strengths == pytest.approx([1.0, 0.5, 0.0, 0.0])
+
+
+def test_the_first_steps_of_a_cosine_are_smaller():
+    """Of 100 steps five, in equal steps up to where a cosine would be."""
+    result = trainer(schedule="cosine", epochs=1)
+    result.steps = 100
+    rates, _ = annealed(result, range(10))
+    cosine = [1e-2 * (1 + math.cos(math.pi * step / 100)) / 2 for step in range(10)]
+    shares = [rate / full for rate, full in zip(rates, cosine, strict=True)]
+    assert shares == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 1, 1, 1, 1, 1])
+
+
+def test_a_cosine_of_few_steps_starts_at_once():
+    result = trainer(schedule="cosine", epochs=2)
+    result.steps = 10
+    rates, _ = annealed(result, [0])
+    assert rates == (1e-2,)
 
 
 def test_a_constant_schedule_changes_nothing():

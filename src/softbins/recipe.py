@@ -41,35 +41,35 @@ class Effort:
     members: BySize[int]
     epochs: BySize[int]  # at least
     ensembles: int  # of boosted trees
-    haste: int  # how many times as fast, and as few, they learn
+    haste: BySize[int]  # how many times as fast, and as few, they learn
     width: BySize[int]  # of each of three hidden layers
     dropout: float  # at first
     learning_rate: BySize[float]
     steps: int  # at least
 
 
+# Many narrow networks err less than a few wide ones that take as long, and bear larger steps.
 EFFORTS = {
     "default": Effort(
-        # Eight calibrate a small table with all of its rows; one with many rows needs fewer.
-        members=((500, FOLDS), (5_000, 4), (25_000, 6), (math.inf, 4)),
-        epochs=((1_000, 64), (5_000, 80), (math.inf, 100)),
+        # With eight, all rows of the smallest tables calibrate; each takes trees of its own there.
+        members=((500, FOLDS), (1_000, 6), (math.inf, 8)),
+        epochs=((25_000, 80), (math.inf, 120)),
         ensembles=4,
-        haste=1,
-        width=((1_000, 256), (5_000, 224), (math.inf, 256)),
+        haste=((math.inf, 1),),
+        width=((math.inf, 128),),
         dropout=0.1,
-        learning_rate=((1_000, 6e-3), (5_000, 8e-3), (math.inf, 6e-3)),
+        learning_rate=((5_000, 12e-3), (math.inf, 10e-3)),
         steps=560,
     ),
-    # Three narrow networks err less than a wide one that takes as long; they bear larger steps, and
-    # have no time to gain by dropout.
+    # No time to gain by dropout. Trees are not what takes the time of small tables.
     "fast": Effort(
-        members=((1_000, 4), (math.inf, 3)),
-        epochs=((1_000, 48), (2_500, 56), (math.inf, 60)),
+        members=((math.inf, 4),),
+        epochs=((25_000, 64), (math.inf, 72)),
         ensembles=1,
-        haste=2,
-        width=((2_500, 96), (math.inf, 128)),
+        haste=((5_000, 1), (math.inf, 2)),
+        width=((25_000, 64), (math.inf, 96)),
         dropout=0.0,
-        learning_rate=((5_000, 12e-3), (math.inf, 10e-3)),
+        learning_rate=((25_000, 20e-3), (math.inf, 15e-3)),
         steps=400,
     ),
 }
@@ -103,7 +103,7 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
     return Recipe(
         members=_whole("members", regressor.members, min(_for(rows, effort.members), rows)),
         ensembles=effort.ensembles,
-        haste=effort.haste,
+        haste=_for(rows, effort.haste),
         hidden=_layers(regressor.hidden, _for(rows, effort.width)),
         dropout=_number("dropout", regressor.dropout, effort.dropout, "in [0, 1)"),
         bins=bins if isinstance(bins, Bins) else _whole("bins", bins, COUNT),

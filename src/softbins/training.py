@@ -23,6 +23,7 @@ from softbins.scaling import moments
 
 CHUNK = 4096  # rows at a time where no gradient is needed
 MOST_ENCODED = 2**26  # numbers, a quarter of a gigabyte
+WARM_UP = 0.05  # of the steps, in which a learning rate that falls along a cosine rises first
 # Initial weights and training draw from different streams of the same seed.
 TRAINING_STREAM = 2**32
 
@@ -266,12 +267,15 @@ class Trainer:
         """The learning rate falls along a cosine, and dropout along one of half the length.
 
         Noise in the targets stops members early, while dropout helps them; those that go on have
-        something to learn that dropout would keep from them.
+        something to learn that dropout would keep from them. The first steps are smaller: where
+        nothing is known of the gradients yet, large ones may spoil a network for good.
         """
         if self.settings.schedule == "cosine":
-            done = step / (self.steps * self.settings.epochs)
-            rate, dropout = ((1 + math.cos(math.pi * min(1, t))) / 2 for t in (done, 2 * done))
-            self.optimiser.rate = self.settings.learning_rate * rate
+            total = self.steps * self.settings.epochs
+            ends = (step / total, 2 * step / total)
+            rate, dropout = ((1 + math.cos(math.pi * min(1, done))) / 2 for done in ends)
+            rising = min(1, (step + 1) / (WARM_UP * total))
+            self.optimiser.rate = self.settings.learning_rate * rate * rising
             self.network.strength = dropout
 
     # Judging
