@@ -216,7 +216,7 @@ def time_table(scores: Scores, capped: Sequence[Score]) -> list[str]:
         cells = [_seconds(scores, table, method) for method in methods]
         lines.append(f"| {table} | " + " | ".join(cells) + " |")
     notes = [f"- {s['method']} on {s['table']}, split {s['split']}: ended" for s in capped]
-    lines += ["", "+ with the time in which libraries are loaded, 1 to 6 seconds.", ""]
+    lines += ["", *OLDER, ""]
     return [*lines, "Fits that were ended at the limit:" if notes else "", *notes]
 
 
@@ -307,6 +307,10 @@ def progress(scores: Scores) -> list[str]:
     ]
 
 
+OLDER = (
+    "+ of an earlier machine, which was slower by about a half, and most with the time in which",
+    "libraries are loaded, 1 to 6 seconds.",
+)
 HEAD = (
     "Made by `table.py` from scores.json; `run.py` fits the models. Means over random 80/20",
     "splits, without the test rows that also stand in the training part. Every method is at its",
