@@ -64,7 +64,7 @@ EFFORTS = {
     # No time to gain by dropout. Trees are not what takes the time of small tables.
     "fast": Effort(
         members=((math.inf, 4),),
-        epochs=((25_000, 64), (math.inf, 72)),
+        epochs=((5_000, 64), (25_000, 56), (math.inf, 70)),
         ensembles=1,
         haste=((5_000, 1), (math.inf, 2)),
         width=((25_000, 64), (math.inf, 96)),
