@@ -279,7 +279,7 @@ def annealed(result, steps):
 def test_the_cosine_schedule_ends_at_zero_for_the_rate_and_in_half_the_time_for_dropout():
     result = trainer(schedule="cosine", epochs=4)
     rates, strengths = annealed(result, [epoch * result.steps for epoch in (0, 1, 2, 4)])
-    assert rates[1:] == pytest.approx([8.535534e-3, 5e-3, 0.0])  # (1 + cos(pi / 4)) / 2
+    assert rates == pytest.approx([1e-2, 8.535534e-3, 5e-3, 0.0])  # (1 + cos(pi / 4)) / 2
     assert strengths == pytest.approx([1.0, 0.5, 0.0, 0.0])
 
 

@@ -56,7 +56,7 @@ class Embedded(NamedTuple):
         found = (
             torch.bmm(self.row, angles.transpose(1, 2)),
             angles.sum(2),
-            torch.bmm(values, self.waves.transpose(1, 2)).transpose(1, 2).contiguous(),
+            torch.bmm(values, self.waves.transpose(1, 2)).transpose(1, 2),
             values.sum(2),
         )
         return tuple(own.view(p.shape) for own, p in zip(found, parameters, strict=True))
