@@ -121,7 +121,7 @@ def test_a_member_alone_is_itself_in_a_stack(embedded, dropout):
         torch.testing.assert_close(outputs[0], together[place], rtol=0, atol=1e-6)
 
 
-def trained(seeds, patience=None):
+def trained(seeds, patience=None, optimiser="adam"):
     """A few epochs with dropout, members on rows of their own."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(120, FEATURES, generator=generator)
@@ -132,22 +132,24 @@ def trained(seeds, patience=None):
     held = [torch.arange(120)[seed % 4 :: 4] for seed in seeds]
     rows = [torch.tensor([r for r in range(120) if r % 4 != seed % 4]) for seed in seeds]
     options = {"epochs": 12, "batch_size": 32, "learning_rate": 6e-2, "weight_decay": 1e-2}
-    settings = Settings(**options, schedule="cosine", patience=patience, monitor="rmse")
+    options |= {"optimiser": optimiser, "patience": patience}
+    settings = Settings(**options, schedule="cosine", monitor="rmse")
     trainer = Trainer(stack, objective, x, y, rows, seeds, settings, held)
     trainer.run()
     with torch.no_grad():
         return stack.eval()(x.expand(len(seeds), -1, -1)), trainer
 
 
+@pytest.mark.parametrize("optimiser", ["adam", "muon"])
 @pytest.mark.parametrize("patience", [None, 1])
-def test_a_member_trained_alone_is_itself_in_a_stack(patience):
+def test_a_member_trained_alone_is_itself_in_a_stack(patience, optimiser):
     seeds = (3, 4, 5, 6)
-    together, trainer = trained(seeds, patience)
+    together, trainer = trained(seeds, patience, optimiser)
     if patience is not None:
         # Members leave at different times.
         assert len(set(trainer.best_epoch.tolist())) > 1
     for place, seed in enumerate(seeds):
-        alone, _ = trained((seed,), patience)
+        alone, _ = trained((seed,), patience, optimiser)
         torch.testing.assert_close(alone[0], together[place], rtol=0, atol=1e-4)
 
 

@@ -239,7 +239,7 @@ def test_intervals_are_not_made_from_distributions_that_are_too_narrow():
     share = torch.where(doubtful, 0.3, 0.0).unsqueeze(-1)
     narrow, box = forecasts(mean, 0.3).exp(), box / box.sum(-1, keepdim=True)
     predicted, low = Histogram(BINS, probs=(1 - share) * narrow + share * box), Temperature(0.003)
-    wide = ensemble._narrowest(predicted, low, mean, y)
+    wide = ensemble._narrowest(predicted, 1, low, mean, y)
     assert wide.t > low.t
     assert mean_width(wide, predicted, mean, y) < 0.8 * mean_width(low, predicted, mean, y)
 

@@ -565,6 +565,7 @@ WRONG = {
     "max_epochs": [0, -1, 1.5],
     "batch_size": [0, -1, 1.5],
     "schedule": ["linear"],
+    "optimiser": ["sgd", None],
     "categorical_features": ["all"],
 }
 CASES = [(name, value) for name, values in WRONG.items() for value in values]

@@ -60,14 +60,15 @@ def test_initial_weights_are_lecun_uniform_and_belong_to_the_seed():
     assert torch.equal(StackedMLP(300, (208,), 5, seeds=[4]).weights[0][0], first[1])
 
 
+@pytest.mark.parametrize("optimiser", ["adam", "muon"])
 @pytest.mark.parametrize("method", METHODS)
-def test_units_that_were_added_for_speed_stay_at_zero(method):
+def test_units_that_were_added_for_speed_stay_at_zero(method, optimiser):
     """45 units become 48: three vector registers of 16 numbers."""
     outputs = make_objective(method, 0.0, 1.0, bins=20).outputs
     net = StackedMLP(4, (45, 30, 20), outputs, [0, 1], dropout=0.1)
     assert [w.shape[1:] for w in net.weights] == [(4, 48), (48, 32), (32, 20), (20, outputs)]
     before = [w.detach().clone() for w in net.weights]
-    trained([0, 1], method, net=net, weight_decay=0.01)
+    trained([0, 1], method, net=net, weight_decay=0.01, optimiser=optimiser)
     for weight, old, (rows, columns) in zip(
         net.weights, before, [(4, 45), (45, 30), (30, 20), (20, outputs)], strict=True
     ):
@@ -132,6 +133,7 @@ def test_dropout_is_for_training_only_and_keeps_the_mean():
         (lambda: Settings(epochs=0), "epochs: must be at least 1, got 0"),
         (lambda: Settings(learning_rate=0.0), "learning_rate: must be a number, positive, got 0.0"),
         (lambda: Settings(schedule="linear"), "schedule: expected 'constant' or 'cosine'"),
+        (lambda: Settings(optimiser="sgd"), "optimiser: expected 'adam' or 'muon', got 'sgd'"),
         (lambda: trainer(patience=3), "patience: early stopping needs validation rows"),
         (lambda: trainer(rows=[torch.arange(5)] * 2), "rows, seeds: need one for each of 1"),
         (
@@ -428,9 +430,13 @@ def test_hidden_layers_taken_over_as_a_start_go_on_learning():
 
 
 @pytest.mark.parametrize("stop", [1, 4, 7])
+@pytest.mark.parametrize("optimiser", ["adam", "muon"])
 @pytest.mark.parametrize("method", ["hl-gaussian", "l2-noise", "l2-clipping"])
-def test_stopping_after_any_epoch_and_resuming_gives_the_same_bits(method, stop, tmp_path):
+def test_stopping_after_any_epoch_and_resuming_gives_the_same_bits(
+    method, optimiser, stop, tmp_path
+):
     options = {"method": method, "dropout": 0.1, "epochs": 8, "schedule": "cosine"}
+    options |= {"optimiser": optimiser}
     options |= {"validation": [torch.arange(40)] * 2, "patience": 50}
     whole = trained([1, 2], **options)
 
@@ -450,13 +456,17 @@ def test_stopping_after_any_epoch_and_resuming_gives_the_same_bits(method, stop,
 
 
 @pytest.mark.parametrize("method", ["hl-gaussian", "l2-noise", "l2-clipping"])
+@pytest.mark.parametrize("optimiser", ["adam", "muon"])
 @pytest.mark.parametrize("frozen", [False, True], ids=["all", "frozen"])
-def test_resuming_after_a_member_has_left_the_stack_gives_the_same_bits(method, frozen, tmp_path):
+def test_resuming_after_a_member_has_left_the_stack_gives_the_same_bits(
+    method, frozen, optimiser, tmp_path
+):
     """Members have parameters of their own, which must leave with them."""
     name = {"hl-gaussian": "sigma", "l2-noise": "noise", "l2-clipping": "clip"}[method]
     values = torch.tensor([[0.5], [1.0], [2.0]])
     options = {"method": method, "parameters": {name: values}, "epochs": 300, "patience": 1}
     options |= {"validation": [torch.arange(240, 300)] * 3, "rows": [torch.arange(24)] * 3}
+    options |= {"optimiser": optimiser}
 
     def made():
         network = StackedMLP(4, (16, 16), 20 if method == "hl-gaussian" else 1, [1, 2, 3])

@@ -36,6 +36,7 @@ FOR_PARTS = 500  # rows that choose them, and the temperature for intervals
 WIDER = (4, 16, 64)  # temperatures for intervals, times that of distributions, as they are tried
 ENOUGH = 100  # rows to choose it by
 COVERAGE = 0.9  # at which they are to be narrow
+PIECE = 2**17  # numbers at a time, a megabyte: what stays in fast memory takes a third of the time
 NARROWER = 0.95  # that other intervals must be: to choose among them costs coverage
 KINDS: tuple[Kind, ...] = ("central", "shortest")
 
@@ -78,8 +79,7 @@ class Finish:
         chosen = Histogram(predicted.bins, logits=predicted.logits[some])
         weights = None if weight is None else weight[some]
         parts, temperature = _sharpness(chosen, mean[some], y[some], weights, finest)
-        finer = refined(predicted, parts)
-        wide = _narrowest(finer, temperature, mean, y)
+        wide = _narrowest(predicted, parts, temperature, mean, y)
         first = cls(share, parts, temperature, wide, {})
         return replace(first, intervals=first._conformal(objective, outputs, trees, y, whole))
 
@@ -87,17 +87,36 @@ class Finish:
         self, objective: Objective, outputs: Tensor, trees: Array | None, y: Tensor, whole: int
     ) -> dict[Kind, Conformal]:
         """From depths of the held-out rows, as the whole ensemble would have them."""
-        together = self.for_intervals(objective, outputs, trees)
-        intervals = {kind: Conformal.fit(together, y, kind) for kind in KINDS}
+        intervals = self._fitted(objective, outputs, trees, y)
         if not 1 < len(outputs) < whole:
             return intervals
         some = _some(len(y), FOR_TEMPERATURE)
         few = None if trees is None else trees[some]
-        alone = [self.for_intervals(objective, one, few) for one in outputs[:, None, some]]
+        alone = [self._fitted(objective, one, few, y[some]) for one in outputs[:, None, some]]
         return {
-            kind: _extrapolated(found, [Conformal.fit(one, y[some], kind) for one in alone], whole)
+            kind: _extrapolated(found, [one[kind] for one in alone], whole)
             for kind, found in intervals.items()
         }
+
+    def _fitted(
+        self, objective: Objective, outputs: Tensor, trees: Array | None, y: Tensor
+    ) -> dict[Kind, Conformal]:
+        pieces = self.pieces(objective, outputs, trees)
+        forecasts = [self.for_intervals(objective, *piece) for piece in pieces]
+        targets = y.split(self._rows(objective))
+        return {kind: Conformal.fit_folds(forecasts, targets, kind) for kind in KINDS}
+
+    def pieces(
+        self, objective: Objective, outputs: Tensor, trees: Array | None
+    ) -> list[tuple[Tensor, Array | None]]:
+        """Outputs (V, n, k) and the trees' predictions (n,), some rows at a time."""
+        rows = self._rows(objective)
+        starts = range(0, outputs.shape[1], rows)
+        own = [None if trees is None else trees[start : start + rows] for start in starts]
+        return list(zip(outputs.split(rows, 1), own, strict=True))
+
+    def _rows(self, objective: Objective) -> int:
+        return max(1, PIECE // (objective.outputs * self.parts))
 
     @classmethod
     @torch.no_grad()
@@ -242,18 +261,23 @@ def _sharpness(
 
 
 def _narrowest(
-    predicted: Histogram, temperature: Temperature, mean: Tensor, y: Tensor
+    predicted: Histogram, parts: int, temperature: Temperature, mean: Tensor, y: Tensor
 ) -> Temperature:
     """The temperature, that one or higher, at which conformal intervals are narrowest."""
     if len(y) < ENOUGH:
         return temperature
     some = _some(len(y), FOR_PARTS)
-    few = Histogram(predicted.bins, logits=predicted.logits[some])
+    rows = max(1, PIECE // (predicted.bins.count * parts))
+    few = [Histogram(predicted.bins, logits=part) for part in predicted.logits[some].split(rows)]
+    finer = [refined(part, parts) for part in few]
+    means, targets = mean[some].split(rows), y[some].split(rows)
 
     def width(candidate: Temperature) -> float:
-        at = candidate.apply(few).with_mean(mean[some])
-        low, high = Conformal.fit(at, y[some], "central").interval(at, COVERAGE)
-        return (high - low).mean().item()
+        pairs = zip(finer, means, strict=True)
+        forecasts = [candidate.apply(part).with_mean(own) for part, own in pairs]
+        conformal = Conformal.fit_folds(forecasts, targets, "central")
+        ends = [conformal.interval(part, COVERAGE) for part in forecasts]
+        return torch.cat([high - low for low, high in ends]).mean().item()
 
     best = first = width(temperature)
     narrowest = temperature

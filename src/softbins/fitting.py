@@ -140,6 +140,7 @@ class Fitting:
         return Settings(
             epochs=recipe.epochs,
             batch_size=recipe.batch_size,
+            optimiser=chosen.optimiser,
             learning_rate=recipe.learning_rate,
             beta_2=chosen.beta_2,
             weight_decay=chosen.weight_decay,

@@ -96,6 +96,10 @@ class Stack(nn.Module):
     def last_layer(self) -> list[nn.Parameter]:
         """The parameters of the output layer."""
 
+    def matrices(self) -> list[nn.Parameter]:
+        """Weights (members, inputs, units) of hidden layers, where it is known which they are."""
+        return []
+
 
 class StackedMLP(Stack):
     """Fully connected ReLU networks with LeCun-uniform weights and zero biases (Section 4).
@@ -138,6 +142,10 @@ class StackedMLP(Stack):
     def last_layer(self) -> list[nn.Parameter]:
         """Weights and bias of the output layer."""
         return [self.weights[-1], self.biases[-1]]
+
+    def matrices(self) -> list[nn.Parameter]:
+        """Those of every hidden layer."""
+        return list(self.weights[:-1])
 
     def add_outputs(self, weight: Tensor, bias: Tensor) -> None:
         """Further outputs, from weights (V, units, outputs) and biases (V, 1, outputs)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -20,17 +20,17 @@ from softbins.checks import require_number
 from softbins.columns import Columns
 
 Array = NDArray[np.float64]
-Number = TypeVar("Number", int, float)
-BySize = tuple[tuple[float, Number], ...]  # for tables of up to so many rows
+BySize = tuple[tuple[float, int], ...]  # for tables of up to so many rows
 Preset = Literal["default", "fast"]
 
 FOLDS = 8  # each member leaves out one, and is stopped and calibrated by it
 PAIRED_ROWS = 1000  # from which on two members leave out the same fold
 BATCHES = 20  # in an epoch, at least, as long as batches stay larger than SMALLEST_BATCH
-SMALLEST_BATCH = 64
+SMALLEST_BATCH = 128
 COUNT = 128  # bins
 BLURRED_COUNT = 64  # bins of the histogram of blurred targets
 MOST_EMBEDDED = 500  # inputs
+LEARNING_RATE = 0.02
 ENOUGH_LEFT = 30  # rows of a fold, without those that are copies of others
 
 
@@ -38,13 +38,11 @@ ENOUGH_LEFT = 30  # rows of a fold, without those that are copies of others
 class Effort:
     """What a preset spends on a table."""
 
-    members: BySize[int]
-    epochs: BySize[int]  # at least
+    members: BySize
+    epochs: BySize  # at least
     ensembles: int  # of boosted trees
-    haste: BySize[int]  # how many times as fast, and as few, they learn
-    width: BySize[int]  # of each of three hidden layers
-    dropout: float  # at first
-    learning_rate: BySize[float]
+    haste: BySize  # how many times as fast, and as few, they learn
+    width: BySize  # of each of three hidden layers
     steps: int  # at least
 
 
@@ -53,25 +51,21 @@ EFFORTS = {
     "default": Effort(
         # With eight, all rows of the smallest tables calibrate; each takes trees of its own there.
         members=((500, FOLDS), (1_000, 6), (math.inf, 8)),
-        epochs=((25_000, 80), (math.inf, 120)),
+        epochs=((25_000, 80), (math.inf, 100)),
         ensembles=4,
         haste=((math.inf, 1),),
-        width=((math.inf, 128),),
-        dropout=0.1,
-        learning_rate=((5_000, 12e-3), (math.inf, 10e-3)),
+        width=((25_000, 80), (math.inf, 96)),
         steps=560,
     ),
-    # No time to gain by dropout. Up to 5000 rows trees learn as slowly as by default: small tables
-    # need them, and their error decides how far targets are blurred.
+    # Up to 5000 rows trees learn as slowly as by default: small tables need them, and their error
+    # decides how far targets are blurred.
     "fast": Effort(
         members=((math.inf, 4),),
-        epochs=((5_000, 64), (25_000, 56), (math.inf, 70)),
+        epochs=((5_000, 40), (25_000, 32), (math.inf, 40)),
         ensembles=1,
         haste=((5_000, 1), (math.inf, 2)),
         width=((25_000, 64), (math.inf, 96)),
-        dropout=0.0,
-        learning_rate=((25_000, 20e-3), (math.inf, 15e-3)),
-        steps=400,
+        steps=320,
     ),
 }
 
@@ -99,16 +93,15 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
     effort = EFFORTS[regressor.preset]
     batch = _whole("batch_size", regressor.batch_size, _batch(rows))
     epochs = _whole("max_epochs", regressor.max_epochs, _epochs(effort, rows, batch))
-    bins = regressor.bins
-    rate, usual = regressor.learning_rate, _for(rows, effort.learning_rate)
+    bins, rate = regressor.bins, regressor.learning_rate
     return Recipe(
         members=_whole("members", regressor.members, min(_for(rows, effort.members), rows)),
         ensembles=effort.ensembles,
         haste=_for(rows, effort.haste),
         hidden=_layers(regressor.hidden, _for(rows, effort.width)),
-        dropout=_number("dropout", regressor.dropout, effort.dropout, "in [0, 1)"),
+        dropout=require_number("dropout", regressor.dropout, "in [0, 1)"),
         bins=bins if isinstance(bins, Bins) else _whole("bins", bins, COUNT),
-        learning_rate=_number("learning_rate", rate, usual, "positive"),
+        learning_rate=_rate(rate),
         batch_size=batch,
         epochs=epochs,
         patience=_whole("patience", regressor.patience, max(10, epochs // 4)),
@@ -120,7 +113,7 @@ def _epochs(effort: Effort, rows: int, batch: int) -> int:
     return max(_for(rows, effort.epochs), math.ceil(effort.steps / steps))
 
 
-def _for(rows: int, sizes: BySize[Number]) -> Number:
+def _for(rows: int, sizes: BySize) -> int:
     return next(value for most, value in sizes if rows <= most)
 
 
@@ -133,13 +126,14 @@ def _whole(name: str, value: Any, automatic: int) -> int:
     return int(value)
 
 
-def _number(name: str, value: Any, automatic: float, rule: str) -> float:
+def _rate(value: Any) -> float:
     if isinstance(value, str) and value == "auto":
-        return automatic
+        return LEARNING_RATE
     try:
-        return require_number(name, value, rule)
+        return require_number("learning_rate", value)
     except ValueError:
-        raise ValueError(f"{name}: need 'auto' or a number, {rule}, got {value!r}") from None
+        message = f"learning_rate: need 'auto' or a positive number, got {value!r}"
+        raise ValueError(message) from None
 
 
 def _layers(hidden: Any, width: int) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ from softbins.regressor import (
     one_thread,
 )
 from softbins.scaling import Kind as Scale
-from softbins.training import CHUNK, Monitor, Progress
+from softbins.training import CHUNK, Monitor, Optimiser, Progress
 
 Array = NDArray[np.float64]
 Auto = Literal["auto"]
@@ -75,7 +75,8 @@ class HistogramRegressor(StackedRegressor):
         trees: bool = True,
         scaling: Scale = "robust",
         activation: Activation = "silu",
-        dropout: float | Auto = "auto",
+        dropout: float = 0.0,
+        optimiser: Optimiser = "muon",
         learning_rate: float | Auto = "auto",
         beta_2: float = 0.95,
         weight_decay: float = 1e-2,
@@ -102,6 +103,7 @@ class HistogramRegressor(StackedRegressor):
         self.scaling = scaling
         self.activation = activation
         self.dropout = dropout
+        self.optimiser = optimiser
         self.learning_rate = learning_rate
         self.beta_2 = beta_2
         self.weight_decay = weight_decay
@@ -133,7 +135,7 @@ class HistogramRegressor(StackedRegressor):
             "trees": False,
             "scaling": "standard",
             "activation": "relu",
-            "dropout": 0.0,
+            "optimiser": "adam",
             "learning_rate": 1e-3,
             "beta_2": 0.999,
             "weight_decay": 0.0,
@@ -226,10 +228,12 @@ class HistogramRegressor(StackedRegressor):
         features = models.prediction_data(self, X)
         for start in range(0, len(features), CHUNK):
             part = features[start : start + CHUNK]
-            yield (
-                self._outputs_of(part),
-                None if self.forest_ is None else self.forest_.predict(part),
-            )
+            trees = None if self.forest_ is None else self.forest_.predict(part)
+            outputs = self._outputs_of(part)
+            if self.finish_ is None:
+                yield outputs, trees
+            else:
+                yield from self.finish_.pieces(self.objective_, outputs, trees)
 
     # Files
 

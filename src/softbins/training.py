@@ -17,6 +17,7 @@ from torch import Tensor
 
 from softbins.adam import Adam
 from softbins.checks import require_number
+from softbins.muon import Muon
 from softbins.network import Stack
 from softbins.objectives import Objective
 from softbins.scaling import moments
@@ -29,6 +30,7 @@ TRAINING_STREAM = 2**32
 
 Part = Literal["train", "validation"]
 Monitor = Literal["objective", "mae", "rmse"]
+Optimiser = Literal["adam", "muon"]
 Progress = Callable[[int, int, float, dict[str, float]], None]
 Row = dict[str, float | int]
 Value = TypeVar("Value")
@@ -42,6 +44,7 @@ class Settings:
     batch_size: int = 256
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
+    optimiser: Optimiser = "adam"
     schedule: Literal["constant", "cosine"] = "constant"
     adam_epsilon: float = 1e-7
     beta_2: float = 0.999  # Adam's memory of squared gradients
@@ -66,6 +69,8 @@ class Settings:
             raise ValueError(f"monitor: expected one of {get_args(Monitor)}, got {self.monitor!r}")
         if self.schedule not in ("constant", "cosine"):
             raise ValueError(f"schedule: expected 'constant' or 'cosine', got {self.schedule!r}")
+        if self.optimiser not in get_args(Optimiser):
+            raise ValueError(f"optimiser: expected 'adam' or 'muon', got {self.optimiser!r}")
 
 
 class Trainer:
@@ -97,13 +102,7 @@ class Trainer:
         self.steps = math.ceil(max(map(len, self.rows)) / settings.batch_size)
         self.parameters = [p for p in network.parameters() if p.requires_grad]
         self.encoded = self._encoded()
-        self.optimiser = Adam(
-            self.parameters,
-            settings.learning_rate,
-            settings.beta_2,
-            settings.adam_epsilon,
-            settings.weight_decay,
-        )
+        self.optimiser = self._optimiser()
         # Members that have stopped leave the stack; all are back in it when the training ends.
         self.running = list(range(network.members))
         self.objective_of_running = objective
@@ -123,6 +122,13 @@ class Trainer:
         parts = [self.objective.encoded(part) for part in self.y.split(CHUNK)]
         known = [part for part in parts if part is not None]
         return torch.cat(known) if known else None
+
+    def _optimiser(self) -> Adam:
+        chosen = self.settings
+        how = (chosen.learning_rate, chosen.beta_2, chosen.adam_epsilon, chosen.weight_decay)
+        if chosen.optimiser == "adam":
+            return Adam(self.parameters, *how)
+        return Muon(self.parameters, self.network.matrices(), *how)
 
     def _check(self, seeds: Sequence[int]) -> None:
         members, batch = self.network.members, self.settings.batch_size
