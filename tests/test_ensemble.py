@@ -266,6 +266,24 @@ def test_each_kind_has_intervals_from_all_rows():
         assert (conformal.kind, len(conformal.depths)) == (kind, 300)
 
 
+@pytest.mark.parametrize("rows", [1, 7, 300, 301])
+def test_some_rows_at_a_time_give_what_all_at_once_give(rows, monkeypatch):
+    """Two members of eight with narrow forecasts, and trees: all that is cut into pieces."""
+    mean, y = simulated(300, noise=0.3)
+    outputs = torch.stack([forecasts(mean + shift, 1.0) for shift in (-0.1, 0.2)])
+    found = []
+    for size in (rows, len(y)):
+        monkeypatch.setattr(Finish, "_rows", lambda self, objective, size=size: size)
+        monkeypatch.setattr(ensemble, "PIECE", size * BINS.count)
+        finish = Finish.fit(objective(), outputs, (y + 0.2).numpy(), y, None, whole=8)
+        pieces = finish.pieces(objective(), outputs, y.numpy())
+        assert {part.shape[1] for part, _ in pieces[:-1]} <= {size}
+        means = torch.cat([finish.mean(objective(), *piece) for piece in pieces])
+        found.append((means, finish.wide.t, *(finish.intervals[kind].depths for kind in KINDS)))
+    for some, whole in zip(*found, strict=True):
+        torch.testing.assert_close(torch.as_tensor(some), torch.as_tensor(whole))
+
+
 # Files
 
 

@@ -168,6 +168,7 @@ def test_as_in_paper_has_nothing_new(fitted):
     assert model.network_.members == 1
     assert model.network_.embedded == []
     assert model.network_.dropout == 0
+    assert model.optimiser == "adam"
     assert (model.bins_.count, model.sigma) == (100, 1.0)
     assert {tuple(row) for row in model.history_} == {
         ("member", "epoch", "train_objective", "train_mae", "train_rmse")

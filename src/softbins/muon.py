@@ -1,8 +1,8 @@
 """Muon: steps that move all units of a hidden layer, where Adam's follow a few loud directions.
 
 The gradient of a weight matrix is mostly a few outer products. Muon (Jordan et al., 2024) keeps a
-running mean of it and brings the singular values close to 1 before it takes the step. Tables
-without noise need a third to a half of the steps then, and networks may be narrower.
+running mean of it and brings the singular values close to 1 before it takes the step. On tables
+without noise half of the steps are enough then, and networks may be narrower.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ QUINTICS = ((7.711, -22.1138, 16.2487), (3.2153, -2.4112, 0.5013))
 class Muon(Adam):
     """Muon for matrices (members, inputs, units), and Adam for all other parameters.
 
-    Matrices of which the gradient has many more rows than columns are left to Adam, too.
+    Matrices with many more inputs than units are left to Adam, too.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ def _compact(matrix: Tensor) -> bool:
 def evened(matrices: Tensor) -> Tensor:
     """Matrices (members, rows, columns) with singular values close to 1, and the same vectors.
 
-    Those below a fiftieth of the Frobenius norm stay smaller, by up to 25 times as large as in it.
+    One of less than a fiftieth of the Frobenius norm comes out as 25 times its share of that norm.
     """
     norms: Tensor = torch.linalg.vector_norm(matrices, dim=(1, 2), keepdim=True)
     x = matrices / norms.clamp_min(torch.finfo(matrices.dtype).tiny)

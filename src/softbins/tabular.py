@@ -51,11 +51,12 @@ class HistogramRegressor(StackedRegressor):
     `preset="fast"` takes a quarter to a half of the time. A number of `bins` means equal ones,
     and `sigma` counts in their widths; `blur` is a share of the targets' range. Predicted
     distributions have finer bins where more is known than those can say, unless `bins` are `Bins`.
-    "robust" `scaling` bends features that are far out. A cosine `schedule` lowers the learning
-    rate to nothing, and `dropout` in half the time. With `early_stopping`, each of the `members`
-    leaves out an eighth of the rows, stops where it errs least on them, and the same rows decide
-    whether boosted `trees` take part, fit a temperature and make `predict_interval` hold what it
-    promises. Without, all rows train all members, and nothing is calibrated.
+    "robust" `scaling` bends features that are far out. The `optimiser` "muon" is for hidden layers,
+    with Adam for the rest. A cosine `schedule` lowers the learning rate to nothing, and `dropout`
+    in half the time. With `early_stopping`, each of the `members` leaves out an eighth of the rows,
+    stops where it errs least on them, and the same rows decide whether boosted `trees` take part,
+    fit a temperature and make `predict_interval` hold what it promises. Without, all rows train
+    all members, and nothing is calibrated.
     `categorical_features` is "from_dtype" (text, booleans and categories of a DataFrame), None, or
     a list of indices or names, or a mask.
     """
