@@ -61,7 +61,7 @@ EFFORTS = {
     # decides how far targets are blurred.
     "fast": Effort(
         members=((math.inf, 4),),
-        epochs=((5_000, 40), (25_000, 32), (math.inf, 40)),
+        epochs=((5_000, 40), (25_000, 24), (math.inf, 40)),
         ensembles=1,
         haste=((5_000, 1), (math.inf, 2)),
         width=((25_000, 64), (math.inf, 96)),
@@ -104,7 +104,7 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
         learning_rate=_rate(rate),
         batch_size=batch,
         epochs=epochs,
-        patience=_whole("patience", regressor.patience, max(10, epochs // 4)),
+        patience=_whole("patience", regressor.patience, max(8, epochs // 4)),
     )
 
 
