@@ -25,6 +25,7 @@ ORDER = [
     "gradients",
     "network",
     "adam",
+    "muon",
     "scaling",
     "training",
     "heads",
