@@ -212,6 +212,20 @@ def test_a_users_own_module_trains_as_members():
     assert [tuple(p.shape) for p in stack.network.last_layer()] == [(2, 20, 16), (2, 20)]
 
 
+def test_of_a_users_own_module_nobody_knows_the_hidden_layers():
+    """So that Muon is Adam there."""
+
+    def factory():
+        return nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 20))
+
+    both = [
+        trained([2, 3], net=StackedModule(factory, 4, [2, 3]), optimiser=optimiser)
+        for optimiser in ("adam", "muon")
+    ]
+    for ours, theirs in zip(*map(weights, both), strict=True):
+        assert torch.equal(ours, theirs)
+
+
 def test_a_users_own_module_may_have_buffers():
     class Shifted(nn.Module):
         def __init__(self):
