@@ -25,7 +25,8 @@ def heteroscedastic(generator, rows):
 @pytest.mark.parametrize("kind", ["central", "shortest"])
 def test_coverage_over_many_fits_is_nominal_up_to_sampling(kind):
     """One member leaves out n rows: the coverage is Beta(k, n + 1 - k), k = ceil((n + 1) c)."""
-    generator, quick = np.random.default_rng(0), {"hidden": (16,), "max_epochs": 3, "trees": False}
+    # With fewer epochs four members together are better than the one that has left out a row.
+    generator, quick = np.random.default_rng(0), {"hidden": (16,), "max_epochs": 12, "trees": False}
     found = []
     for repetition in range(REPETITIONS):
         x, y = heteroscedastic(generator, ROWS + NEW)
