@@ -273,8 +273,7 @@ def test_some_rows_at_a_time_give_what_all_at_once_give(rows, monkeypatch):
     outputs = torch.stack([forecasts(mean + shift, 1.0) for shift in (-0.1, 0.2)])
     found = []
     for size in (rows, len(y)):
-        monkeypatch.setattr(Finish, "_rows", lambda self, objective, size=size: size)
-        monkeypatch.setattr(ensemble, "PIECE", size * BINS.count)
+        monkeypatch.setattr(ensemble, "_rows", lambda numbers, parts, size=size: size)
         finish = Finish.fit(objective(), outputs, (y + 0.2).numpy(), y, None, whole=8)
         pieces = finish.pieces(objective(), outputs, y.numpy())
         assert {part.shape[1] for part, _ in pieces[:-1]} <= {size}

@@ -114,7 +114,8 @@ def layers(seed=0):
 
 def test_other_parameters_are_adams():
     mine, theirs = layers(), layers()
-    muon, adam = Muon(mine, mine[:1], 0.1, 0.95, 1e-7, 0.01), Adam(theirs, 0.1, 0.95, 1e-7, 0.01)
+    how = {"beta_2": 0.95, "epsilon": 1e-7, "weight_decay": 0.01}
+    muon, adam = Muon(mine, mine[:1], 0.1, **how), Adam(theirs, 0.1, **how)
     for step in range(5):
         for values, optimiser in ((mine, muon), (theirs, adam)):
             optimiser.zero_grad()

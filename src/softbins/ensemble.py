@@ -103,20 +103,17 @@ class Finish:
     ) -> dict[Kind, Conformal]:
         pieces = self.pieces(objective, outputs, trees)
         forecasts = [self.for_intervals(objective, *piece) for piece in pieces]
-        targets = y.split(self._rows(objective))
+        targets = y.split(_rows(objective.outputs, self.parts))
         return {kind: Conformal.fit_folds(forecasts, targets, kind) for kind in KINDS}
 
     def pieces(
         self, objective: Objective, outputs: Tensor, trees: Array | None
     ) -> list[tuple[Tensor, Array | None]]:
         """Outputs (V, n, k) and the trees' predictions (n,), some rows at a time."""
-        rows = self._rows(objective)
+        rows = _rows(objective.outputs, self.parts)
         starts = range(0, outputs.shape[1], rows)
         own = [None if trees is None else trees[start : start + rows] for start in starts]
         return list(zip(outputs.split(rows, 1), own, strict=True))
-
-    def _rows(self, objective: Objective) -> int:
-        return max(1, PIECE // (objective.outputs * self.parts))
 
     @classmethod
     @torch.no_grad()
@@ -193,6 +190,11 @@ def _some(rows: int, most: int) -> slice:
     return slice(None, None, max(1, rows // most))
 
 
+def _rows(numbers: int, parts: int) -> int:
+    """How many to take at a time, if each has so many numbers, cut into parts."""
+    return max(1, PIECE // (numbers * parts))
+
+
 def _pooled(objective: Objective, outputs: Tensor) -> Histogram:
     """The geometric mean of the members' probabilities.
 
@@ -267,7 +269,7 @@ def _narrowest(
     if len(y) < ENOUGH:
         return temperature
     some = _some(len(y), FOR_PARTS)
-    rows = max(1, PIECE // (predicted.bins.count * parts))
+    rows = _rows(predicted.bins.count, parts)
     few = [Histogram(predicted.bins, logits=part) for part in predicted.logits[some].split(rows)]
     finer = [refined(part, parts) for part in few]
     means, targets = mean[some].split(rows), y[some].split(rows)

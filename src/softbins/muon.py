@@ -2,7 +2,7 @@
 
 The gradient of a weight matrix is mostly a few outer products. Muon (Jordan et al., 2024) keeps a
 running mean of it and brings the singular values close to 1 before it takes the step. On tables
-without noise half of the steps are enough then, and networks may be narrower.
+without noise fewer steps are enough then, and networks may be narrower.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ QUINTICS = ((7.711, -22.1138, 16.2487), (3.2153, -2.4112, 0.5013))
 class Muon(Adam):
     """Muon for matrices (members, inputs, units), and Adam for all other parameters.
 
-    Matrices with many more inputs than units are left to Adam, too.
+    Matrices with many more inputs than units are left to Adam, too, which takes its parameters
+    from `how`; the weight decay is for all.
     """
 
     def __init__(
@@ -34,14 +35,12 @@ class Muon(Adam):
         parameters: Sequence[nn.Parameter],
         matrices: Sequence[nn.Parameter],
         rate: float,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-8,
-        weight_decay: float = 0.0,
+        **how: float,
     ) -> None:
         self.matrices = [m for m in matrices if m.requires_grad and _compact(m)]
         chosen = set(self.matrices)
         rest = [parameter for parameter in parameters if parameter not in chosen]
-        super().__init__(rest, rate, beta_2, epsilon, weight_decay)
+        super().__init__(rest, rate, **how)
         self.state |= {matrix: {"exp_avg": torch.zeros_like(matrix)} for matrix in self.matrices}
 
     def zero_grad(self) -> None:

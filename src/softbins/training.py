@@ -124,11 +124,12 @@ class Trainer:
         return torch.cat(known) if known else None
 
     def _optimiser(self) -> Adam:
-        chosen = self.settings
-        how = (chosen.learning_rate, chosen.beta_2, chosen.adam_epsilon, chosen.weight_decay)
+        chosen, rate = self.settings, self.settings.learning_rate
+        how = {"beta_2": chosen.beta_2, "epsilon": chosen.adam_epsilon}
+        how["weight_decay"] = chosen.weight_decay
         if chosen.optimiser == "adam":
-            return Adam(self.parameters, *how)
-        return Muon(self.parameters, self.network.matrices(), *how)
+            return Adam(self.parameters, rate, **how)
+        return Muon(self.parameters, self.network.matrices(), rate, **how)
 
     def _check(self, seeds: Sequence[int]) -> None:
         members, batch = self.network.members, self.settings.batch_size
