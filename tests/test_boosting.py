@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from softbins import boosting
-from softbins.boosting import ARRAYS, Forest
+from softbins.boosting import ARRAYS, Forest, Growth
 
 EVERYTHING = 10**6
 
@@ -234,8 +234,7 @@ def test_a_held_out_row_has_no_part_in_its_own_prediction(monkeypatch, planted):
 def test_the_number_of_trees_is_the_best_one(monkeypatch):
     x, y = table("plain", rows=60)
     y = y + np.random.default_rng(1).normal(size=60)  # so that few trees are enough
-    monkeypatch.setattr(boosting, "FEW_ROWS", 0)
-    monkeypatch.setattr(boosting, "RATE", 0.2)
+    monkeypatch.setattr(boosting, "GROWTH", [Growth(100, rate=0.2, fewer=1, leaves=31, rows=1)])
     folds = folds_of(len(y), 3)
     errors = []
     for rounds in range(1, 13):
@@ -321,3 +320,26 @@ def test_there_are_at_least_as_many_ensembles_as_asked_for(monkeypatch, folds, a
     monkeypatch.setattr(boosting, "ROUNDS", 2)  # one for so small a table
     found = grow(x, y, None, folds_of(len(y), folds), EVERYTHING, 0, ensembles=asked)
     assert len(found.forest.roots) == grown
+
+
+@pytest.mark.parametrize(
+    ("rows", "leaves", "fewest"),
+    [(500, 12, 1), (501, 16, 1), (1000, 16, 1), (1001, 31, 1), (2001, 31, 2), (20_001, 31, 20)],
+)
+def test_small_tables_grow_small_trees(rows, leaves, fewest):
+    model = boosting._model(np.zeros((rows, 2)), 0, seed=0, haste=1)
+    assert (model.max_leaf_nodes, model.min_samples_leaf) == (leaves, fewest)
+
+
+@pytest.mark.parametrize("rows", [100, 3000, 30_000])
+def test_haste_is_faster_learning_from_fewer_trees(monkeypatch, rows):
+    monkeypatch.setattr(boosting, "ROUNDS", 300)
+    usual, hasty = (boosting._model(np.zeros((rows, 2)), 0, seed=0, haste=h) for h in (1, 3))
+    assert hasty.learning_rate == pytest.approx(3 * usual.learning_rate)
+    assert hasty.max_iter == usual.max_iter // 3
+
+
+def test_wide_tables_have_fewer_rounds(monkeypatch):
+    monkeypatch.setattr(boosting, "ROUNDS", 300)
+    models = [boosting._model(np.zeros((10, c)), 0, seed=0, haste=1) for c in (200, 400, 10**6)]
+    assert [model.max_iter for model in models] == [150, 75, 1]

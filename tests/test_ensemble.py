@@ -367,6 +367,15 @@ def test_a_member_alone_knows_nothing_of_what_a_team_gains():
     assert found[0].intervals == found[1].intervals
 
 
+@pytest.mark.parametrize(("share", "alike"), [(0.15, False), (0.25, True), (1.0, True)])
+def test_depths_that_many_rows_share_stay_as_they_are(share, alike):
+    y = simulated(400)[0]
+    y[: int(share * len(y))] = y[0]
+    outputs = members_of(y, 2, 0.5, 0)
+    found = [Finish.fit(objective(), outputs, None, y, None, whole=w) for w in (1, 8)]
+    assert (found[0].intervals == found[1].intervals) == alike
+
+
 # Folds
 
 

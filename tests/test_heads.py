@@ -128,3 +128,13 @@ def test_many_rows_are_thinned_out(table, monkeypatch):
     found = fit_head(stack, objective, x, y, everything(stack), SEEDS, SETTINGS)
     assert sum(seen) == 134  # every third
     assert np.isfinite(loss(stack, found, x, y, objective, torch.arange(ROWS)).numpy()).all()
+
+
+def test_batches_are_not_larger_than_it_needs(table):
+    """Large batches suit hidden layers; the head would be left with too few steps."""
+    x, y, objective = table
+    stack = network()
+    data = (stack, objective, x, y, everything(stack), SEEDS)
+    sizes = (heads.LARGEST_BATCH, 4 * heads.LARGEST_BATCH)
+    usual, large = (fit_head(*data, Settings(batch_size=size)) for size in sizes)
+    assert all(torch.equal(one, other) for one, other in zip(usual, large, strict=True))

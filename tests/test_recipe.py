@@ -211,11 +211,22 @@ def test_small_tables_get_small_batches_and_more_epochs():
     assert epochs[0] > epochs[-1]
 
 
+def test_large_tables_get_large_batches():
+    sizes = (1, 5000, 5001, 25_000, 25_001, 10**7)
+    assert [recipe(rows).batch_size for rows in sizes] == [128, 128, 256, 256, 512, 512]
+
+
 def test_members_for_tables_of_all_sizes():
-    sizes = (3, 500, 501, 1000, 1001, 10**7)
-    assert [recipe(rows).members for rows in sizes] == [3, 8, 6, 6, 8, 8]
+    sizes = (3, 1000, 1001, 3000, 3001, 10**7)
+    assert [recipe(rows).members for rows in sizes] == [3, 8, 16, 16, 12, 8]
     fast = [recipe(rows, preset="fast").members for rows in sizes]
     assert fast == [3, 4, 4, 4, 4, 4]
+
+
+@pytest.mark.parametrize("rows", [8, 1000, 1001, 3000])
+def test_all_rows_of_small_tables_are_left_out(rows):
+    folds = held_out(rows, recipe(rows).members, seed=0)
+    assert len(torch.cat(different(folds))) == rows
 
 
 def test_large_tables_have_more_epochs_than_medium_ones():

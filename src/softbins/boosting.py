@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,11 +22,28 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 ROUNDS = 300
-RATE = 0.08
-FEW_ROWS = 5_000  # up to which half as many rounds, at twice the rate, are as good
 WIDE = 200  # columns, beyond which there are fewer rounds: each takes as much longer
-# The fewest rows of a leaf, for tables of up to so many rows.
-LEAVES = ((2_000, 1), (5_000, 2), (20_000, 5), (math.inf, 20))
+
+
+class Growth(NamedTuple):
+    """How trees grow on tables of up to `most` rows."""
+
+    most: float
+    rate: float
+    fewer: int  # rounds, so many times
+    leaves: int  # of a tree, at most
+    rows: int  # of a leaf, at least
+
+
+# On a few hundred rows small trees err less, and their time is mostly that of their leaves.
+GROWTH = (
+    Growth(500, rate=0.25, fewer=2, leaves=12, rows=1),
+    Growth(1_000, rate=0.25, fewer=2, leaves=16, rows=1),
+    Growth(2_000, rate=0.16, fewer=2, leaves=31, rows=1),
+    Growth(5_000, rate=0.16, fewer=2, leaves=31, rows=2),
+    Growth(20_000, rate=0.08, fewer=1, leaves=31, rows=5),
+    Growth(math.inf, rate=0.08, fewer=1, leaves=31, rows=20),
+)
 ARRAYS = ("feature", "threshold", "left", "right", "value", "roots", "depths")
 
 
@@ -163,12 +180,13 @@ def _stages(model: HistGradientBoostingRegressor, x: Array) -> Array:
 def _model(x: Array, number: int, seed: int, haste: int) -> HistGradientBoostingRegressor:
     """Every second ensemble sees half of the columns at a split: together they err less."""
     rows, columns = x.shape
-    leaf = next(leaf for most, leaf in LEAVES if rows <= most)
-    haste *= 2 if rows <= FEW_ROWS else 1
+    growth = next(growth for growth in GROWTH if rows <= growth.most)
+    rounds = ROUNDS * WIDE // max(columns, WIDE) // (growth.fewer * haste)
     return HistGradientBoostingRegressor(
-        learning_rate=RATE * haste,
-        max_iter=max(ROUNDS * WIDE // max(columns, WIDE) // haste, 1),
-        min_samples_leaf=leaf,
+        learning_rate=growth.rate * haste,
+        max_iter=max(rounds, 1),
+        max_leaf_nodes=growth.leaves,
+        min_samples_leaf=growth.rows,
         max_features=0.5 if number % 2 else 1.0,
         early_stopping=False,
         random_state=seed + number,

@@ -37,6 +37,7 @@ WIDER = (4, 16, 64)  # temperatures for intervals, times that of distributions, 
 ENOUGH = 100  # rows to choose it by
 COVERAGE = 0.9  # at which they are to be narrow
 PIECE = 2**17  # numbers at a time, a megabyte: what stays in fast memory takes a third of the time
+SPIKE = 0.2  # of the targets with the same value, from which on depths stay as they are
 NARROWER = 0.95  # that other intervals must be: to choose among them costs coverage
 KINDS: tuple[Kind, ...] = ("central", "shortest")
 
@@ -88,7 +89,7 @@ class Finish:
     ) -> dict[Kind, Conformal]:
         """From depths of the held-out rows, as the whole ensemble would have them."""
         intervals = self._fitted(objective, outputs, trees, y)
-        if not 1 < len(outputs) < whole:
+        if not 1 < len(outputs) < whole or _has_spike(y):
             return intervals
         some = _some(len(y), FOR_TEMPERATURE)
         few = None if trees is None else trees[some]
@@ -202,6 +203,16 @@ def _pooled(objective: Objective, outputs: Tensor) -> Histogram:
     """
     members = objective.distribution(outputs)
     return Histogram(members.bins, logits=members.logits.mean(0))
+
+
+def _has_spike(y: Tensor) -> bool:
+    """Whether many rows have the same target, and so about the same depth.
+
+    That is given by where in its bin the target lies, not by the members' errors. Intervals that
+    end a little closer would lose all of those rows at once.
+    """
+    counts: Tensor = torch.unique(y, return_counts=True)[1]
+    return counts.max().item() > SPIKE * len(y)
 
 
 def _extrapolated(team: Conformal, alone: Sequence[Conformal], whole: int) -> Conformal:

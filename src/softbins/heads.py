@@ -22,6 +22,7 @@ from softbins.training import CHUNK, Settings, Trainer
 STEPS = 400
 LEAST_EPOCHS, MOST_EPOCHS = 12, 24  # whatever the number of steps
 LEARNING_RATE = 0.03
+LARGEST_BATCH = 256
 FOR_AVERAGE = 10_000  # targets, whose common distribution is where the training starts
 MOST_UNITS = 2**26  # numbers, a quarter of a gigabyte; a table with more has rows to spare
 
@@ -39,8 +40,9 @@ def fit_head(
 ) -> tuple[Tensor, Tensor]:
     """Weights (V, units, outputs) and biases (V, 1, outputs), trained on each member's rows.
 
-    Of the settings, batch size, weight decay and Adam's memory count.
+    Of the settings, weight decay, Adam's memory and, up to a limit, the batch size count.
     """
+    settings = replace(settings, batch_size=min(settings.batch_size, LARGEST_BATCH))
     most = max(settings.batch_size, MOST_UNITS // (network.members * network.weights[-1].shape[1]))
     index = _alike([_some(part, most) for part in rows])
     units = _units(network, x, index)

@@ -25,11 +25,11 @@ Preset = Literal["default", "fast"]
 
 FOLDS = 8  # each member leaves out one, and is stopped and calibrated by it
 PAIRED_ROWS = 1000  # from which on two members leave out the same fold
-BATCHES = 20  # in an epoch, at least, as long as batches stay larger than SMALLEST_BATCH
-SMALLEST_BATCH = 128
 COUNT = 128  # bins
 BLURRED_COUNT = 64  # bins of the histogram of blurred targets
 MOST_EMBEDDED = 500  # inputs
+WIDTH: BySize = ((25_000, 64), (math.inf, 96))  # of each of three hidden layers
+BATCH: BySize = ((5_000, 128), (25_000, 256), (math.inf, 512))
 LEARNING_RATE = 0.02
 ENOUGH_LEFT = 30  # rows of a fold, without those that are copies of others
 
@@ -42,29 +42,26 @@ class Effort:
     epochs: BySize  # at least
     ensembles: int  # of boosted trees
     haste: BySize  # how many times as fast, and as few, they learn
-    width: BySize  # of each of three hidden layers
     steps: int  # at least
 
 
 # Many narrow networks err less than a few wide ones that take as long, and bear larger steps.
 EFFORTS = {
     "default": Effort(
-        # With eight, all rows of the smallest tables calibrate; each takes trees of its own there.
-        members=((500, FOLDS), (1_000, 6), (math.inf, 8)),
+        # With a member or a pair for each fold, all rows of small tables calibrate.
+        members=((1_000, FOLDS), (3_000, 2 * FOLDS), (25_000, 12), (math.inf, 8)),
         epochs=((25_000, 80), (math.inf, 100)),
         ensembles=4,
         haste=((math.inf, 1),),
-        width=((25_000, 80), (math.inf, 96)),
-        steps=560,
+        steps=700,
     ),
     # Up to 5000 rows trees learn as slowly as by default: small tables need them, and their error
     # decides how far targets are blurred.
     "fast": Effort(
         members=((math.inf, 4),),
-        epochs=((5_000, 40), (25_000, 24), (math.inf, 40)),
+        epochs=((5_000, 44), (25_000, 34), (math.inf, 46)),
         ensembles=1,
         haste=((5_000, 1), (math.inf, 2)),
-        width=((25_000, 64), (math.inf, 96)),
         steps=320,
     ),
 }
@@ -91,14 +88,14 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
     if regressor.preset not in get_args(Preset):
         raise ValueError(f"preset: expected 'default' or 'fast', got {regressor.preset!r}")
     effort = EFFORTS[regressor.preset]
-    batch = _whole("batch_size", regressor.batch_size, _batch(rows))
+    batch = _whole("batch_size", regressor.batch_size, _for(rows, BATCH))
     epochs = _whole("max_epochs", regressor.max_epochs, _epochs(effort, rows, batch))
     bins, rate = regressor.bins, regressor.learning_rate
     return Recipe(
         members=_whole("members", regressor.members, min(_for(rows, effort.members), rows)),
         ensembles=effort.ensembles,
         haste=_for(rows, effort.haste),
-        hidden=_layers(regressor.hidden, _for(rows, effort.width)),
+        hidden=_layers(regressor.hidden, _for(rows, WIDTH)),
         dropout=require_number("dropout", regressor.dropout, "in [0, 1)"),
         bins=bins if isinstance(bins, Bins) else _whole("bins", bins, COUNT),
         learning_rate=_rate(rate),
@@ -144,13 +141,6 @@ def _layers(hidden: Any, width: int) -> tuple[int, ...]:
             f"hidden: need 'auto' or sizes of layers, such as (64, 64), got {hidden!r}"
         )
     return tuple(_whole("hidden", size, width) for size in hidden)
-
-
-def _batch(rows: int) -> int:
-    size = 256
-    while size > SMALLEST_BATCH and rows / size < BATCHES:
-        size //= 2
-    return size
 
 
 def folds_for(features: Array, target: Array, members: int, seed: int) -> list[Tensor]:

@@ -48,7 +48,7 @@ class HistogramRegressor(StackedRegressor):
     """A regressor for tables that predicts a calibrated distribution for every row.
 
     Where a parameter is "auto", the number of rows and the noise decide (softbins.recipe);
-    `preset="fast"` takes a quarter to a half of the time. A number of `bins` means equal ones,
+    `preset="fast"` takes about a quarter of the time. A number of `bins` means equal ones,
     and `sigma` counts in their widths; `blur` is a share of the targets' range. Predicted
     distributions have finer bins where more is known than those can say, unless `bins` are `Bins`.
     "robust" `scaling` bends features that are far out. The `optimiser` "muon" is for hidden layers,
