@@ -76,15 +76,19 @@ def evened(matrices: Tensor) -> Tensor:
     They are measured by the fourth root of the sum of their fourth powers, which is closer to the
     largest than the Frobenius norm. One below a fiftieth of that comes out as 25 times its share.
     """
-    norms: Tensor = torch.linalg.vector_norm(matrices, dim=(1, 2), keepdim=True)
-    x = matrices / norms.clamp_min(torch.finfo(matrices.dtype).tiny)
+    x = matrices / _norms(matrices)
     square = _square(x)
-    size: Tensor = torch.linalg.vector_norm(square, dim=(1, 2), keepdim=True)
-    size = size.clamp_min(torch.finfo(matrices.dtype).tiny)
+    size = _norms(square)
     x, square = x.div_(size.sqrt()), square.div_(size)
     first, second = QUINTICS
     x = _quintic(x, square, *first)
     return _quintic(x, _square(x), *second)
+
+
+def _norms(matrices: Tensor) -> Tensor:
+    """Frobenius norms (members, 1, 1), more than 0."""
+    norms: Tensor = torch.linalg.vector_norm(matrices, dim=(1, 2), keepdim=True)
+    return norms.clamp_min(torch.finfo(matrices.dtype).tiny)
 
 
 def _square(x: Tensor) -> Tensor:

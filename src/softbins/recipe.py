@@ -24,7 +24,7 @@ BySize = tuple[tuple[float, int], ...]  # for tables of up to so many rows
 Preset = Literal["default", "fast"]
 
 FOLDS = 8  # each member leaves out one, and is stopped and calibrated by it
-PAIRED_ROWS = 1000  # from which on two members leave out the same fold
+PAIRED_ROWS = 1_000  # from which on two members leave out the same fold
 COUNT = 128  # bins
 BLURRED_COUNT = 64  # bins of the histogram of blurred targets
 MOST_EMBEDDED = 500  # inputs
@@ -49,7 +49,7 @@ class Effort:
 EFFORTS = {
     "default": Effort(
         # With a member or a pair for each fold, all rows of small tables calibrate.
-        members=((1_000, FOLDS), (3_000, 2 * FOLDS), (25_000, 12), (math.inf, 8)),
+        members=((PAIRED_ROWS, FOLDS), (3_000, 2 * FOLDS), (25_000, 12), (math.inf, 8)),
         epochs=((25_000, 80), (math.inf, 100)),
         ensembles=4,
         haste=((math.inf, 1),),
