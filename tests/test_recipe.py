@@ -184,7 +184,7 @@ def test_what_is_chosen_can_be_trained(rows, preset):
             assert min(value) >= 1
         elif field.name == "learning_rate":
             assert 0 < value < 1
-        elif field.name == "dropout":
+        elif field.name in ("dropout", "last"):
             assert 0 <= value < 1
         else:
             assert isinstance(value, int)

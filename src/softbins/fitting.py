@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -50,6 +52,9 @@ from softbins.training import Settings, Trainer
 from softbins.tuning import Candidate, Problem, Tuned
 
 Array = NDArray[np.float64]
+Head = tuple[Tensor, Tensor]  # weights and biases of further outputs
+
+LAST_RATE = 0.1  # of the learning rate, with which members see all rows in the end
 
 
 @dataclass(frozen=True)
@@ -93,13 +98,13 @@ class Fitting:
             predict_constant(network, objective, trainer.y[:1])
         else:
             trainer.run(progress_callback(self.regressor.progress))
-        if learnt is not objective:
-            self._add_head(network, sharp_part(objective), trainer)
-        # Predictions are made in float64: the rows beside a row do not matter but for rounding.
-        network = network.cpu().double().eval()
+        head = None if learnt is objective else self._head(network, sharp_part(objective), trainer)
         finish = None
         if folds is not None and not constant:
-            finish = self._finish(network, objective, x, folds, grown)
+            judged = _for_prediction(copy.deepcopy(network), head)
+            finish = self._finish(judged, objective, x, folds, grown)
+            self._see_all(network, trainer)
+        network = _for_prediction(network, head)
         return {
             "network_": network,
             "objective_": objective,
@@ -213,9 +218,29 @@ class Fitting:
         network.to(device)
         return Trainer(network, objective, *data, network.seeds, settings, folds, weights)
 
-    def _add_head(self, network: EmbeddedMLP, sharp: HistogramObjective, trainer: Trainer) -> None:
+    def _head(self, network: EmbeddedMLP, sharp: HistogramObjective, trainer: Trainer) -> Head:
         data = (trainer.x, trainer.y, trainer.rows, network.seeds, trainer.settings)
-        network.add_outputs(*fit_head(network, sharp, *data, trainer.weight))
+        return fit_head(network, sharp, *data, trainer.weight)
+
+    def _see_all(self, network: EmbeddedMLP, trainer: Trainer) -> None:
+        """Small steps on all rows: a member that its fold has judged may learn from it, too."""
+        settings = self._last_settings(trainer)
+        if settings is not None:
+            rows = [torch.arange(len(trainer.y))] * network.members
+            data = (trainer.x, trainer.y, rows, network.seeds, settings, None, trainer.weight)
+            Trainer(network, trainer.objective, *data, standardise=False).run()
+
+    def _last_settings(self, trainer: Trainer) -> Settings | None:
+        """A share of the epochs that were best, in the time that is left, if any is."""
+        settings, limit = trainer.settings, trainer.settings.max_seconds
+        left = None if limit is None else limit - trainer.seconds
+        if left is not None and left <= 0:
+            return None
+        best = trainer.best_epoch.double().mean().item()
+        epochs = max(1, math.ceil(self.recipe.last * best))
+        rate = LAST_RATE * settings.learning_rate
+        settings = replace(settings, patience=None, evaluate=(), max_seconds=left)
+        return replace(settings, epochs=epochs, learning_rate=rate)
 
     def _finish(
         self,
@@ -229,3 +254,10 @@ class Fitting:
         data = (x, self.target, self.weight, different(folds), trees)
         finest = 1 if isinstance(self.regressor.bins, Bins) else FINEST
         return Finish.of_folds(network, objective, *data, finest)
+
+
+def _for_prediction(network: EmbeddedMLP, head: Head | None) -> EmbeddedMLP:
+    """In float64, so that the rows beside a row do not matter but for rounding."""
+    if head is not None:
+        network.add_outputs(*head)
+    return network.cpu().double().eval()

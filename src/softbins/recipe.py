@@ -40,6 +40,7 @@ class Effort:
 
     members: BySize
     epochs: BySize  # at least
+    last: float  # so many times as many again, on all rows
     ensembles: int  # of boosted trees
     haste: BySize  # how many times as fast, and as few, they learn
     steps: int  # at least
@@ -50,7 +51,8 @@ EFFORTS = {
     "default": Effort(
         # With a member or a pair for each fold, all rows of small tables calibrate.
         members=((PAIRED_ROWS, FOLDS), (3_000, 2 * FOLDS), (25_000, 12), (math.inf, 8)),
-        epochs=((25_000, 80), (math.inf, 100)),
+        epochs=((3_000, 80), (25_000, 76), (math.inf, 90)),
+        last=0.1,
         ensembles=4,
         haste=((math.inf, 1),),
         steps=700,
@@ -59,7 +61,8 @@ EFFORTS = {
     # decides how far targets are blurred.
     "fast": Effort(
         members=((math.inf, 4),),
-        epochs=((5_000, 44), (25_000, 34), (math.inf, 46)),
+        epochs=((5_000, 41), (25_000, 32), (math.inf, 42)),
+        last=0.2,
         ensembles=1,
         haste=((5_000, 1), (math.inf, 2)),
         steps=320,
@@ -80,6 +83,7 @@ class Recipe:
     learning_rate: float
     batch_size: int
     epochs: int
+    last: float
     patience: int
 
 
@@ -101,6 +105,7 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
         learning_rate=_rate(rate),
         batch_size=batch,
         epochs=epochs,
+        last=effort.last,
         patience=_whole("patience", regressor.patience, max(8, epochs // 4)),
     )
 

@@ -55,8 +55,8 @@ class HistogramRegressor(StackedRegressor):
     with Adam for the rest. A cosine `schedule` lowers the learning rate to nothing, and `dropout`
     in half the time. With `early_stopping`, each of the `members` leaves out an eighth of the rows,
     stops where it errs least on them, and the same rows decide whether boosted `trees` take part,
-    fit a temperature and make `predict_interval` hold what it promises. Without, all rows train
-    all members, and nothing is calibrated.
+    fit a temperature and make `predict_interval` hold what it promises; at last all members learn
+    from all rows, a little. Without, all rows train all members, and nothing is calibrated.
     `categorical_features` is "from_dtype" (text, booleans and categories of a DataFrame), None, or
     a list of indices or names, or a mask.
     """
