@@ -21,7 +21,7 @@ from softbins.training import CHUNK, Settings, Trainer
 
 STEPS = 400
 LEAST_EPOCHS, MOST_EPOCHS = 12, 24  # whatever the number of steps
-LEARNING_RATE = 0.03
+LEARNING_RATE = 0.06
 LARGEST_BATCH = 256
 FOR_AVERAGE = 10_000  # targets, whose common distribution is where the training starts
 MOST_UNITS = 2**26  # numbers, a quarter of a gigabyte; a table with more has rows to spare
