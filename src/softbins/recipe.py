@@ -61,11 +61,11 @@ EFFORTS = {
     # decides how far targets are blurred.
     "fast": Effort(
         members=((math.inf, 4),),
-        epochs=((3_000, 56), (5_000, 41), (25_000, 32), (math.inf, 38)),
+        epochs=((PAIRED_ROWS, 44), (3_000, 56), (5_000, 41), (25_000, 32), (math.inf, 38)),
         last=0.2,
         ensembles=1,
         haste=((5_000, 1), (math.inf, 2)),
-        steps=320,
+        steps=310,
     ),
 }
 
