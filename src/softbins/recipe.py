@@ -51,7 +51,7 @@ EFFORTS = {
     "default": Effort(
         # With a member or a pair for each fold, all rows of small tables calibrate.
         members=((PAIRED_ROWS, FOLDS), (3_000, 2 * FOLDS), (25_000, 12), (math.inf, 8)),
-        epochs=((3_000, 80), (25_000, 76), (math.inf, 90)),
+        epochs=((3_000, 80), (25_000, 76), (math.inf, 100)),
         last=0.1,
         ensembles=4,
         haste=((math.inf, 1),),
