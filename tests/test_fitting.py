@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from softbins import HistogramRegressor
-from softbins.fitting import LAST_RATE, Fitting
-from softbins.recipe import EFFORTS
+from softbins.fitting import Fitting
+from softbins.recipe import EFFORTS, LAST_RATE
 
 QUICK = {"hidden": (16,), "members": 3, "max_epochs": 20, "trees": False, "random_state": 0}
 see_all, last_settings = Fitting._see_all, Fitting._last_settings

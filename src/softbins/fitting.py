@@ -36,6 +36,7 @@ from softbins.objectives import HistogramObjective, Objective
 from softbins.progress import progress_callback
 from softbins.recipe import (
     BLURRED_COUNT,
+    LAST_RATE,
     Recipe,
     automatic_blur,
     different,
@@ -53,8 +54,6 @@ from softbins.tuning import Candidate, Problem, Tuned
 
 Array = NDArray[np.float64]
 Head = tuple[Tensor, Tensor]  # weights and biases of further outputs
-
-LAST_RATE = 0.1  # of the learning rate, with which members see all rows in the end
 
 
 @dataclass(frozen=True)

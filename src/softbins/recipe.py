@@ -31,6 +31,7 @@ MOST_EMBEDDED = 500  # inputs
 WIDTH: BySize = ((25_000, 64), (math.inf, 96))  # of each of three hidden layers
 BATCH: BySize = ((5_000, 128), (25_000, 256), (math.inf, 512))
 LEARNING_RATE = 0.02
+LAST_RATE = 0.1  # of the learning rate, where members see all rows in the end
 ENOUGH_LEFT = 30  # rows of a fold, without those that are copies of others
 
 
@@ -40,7 +41,7 @@ class Effort:
 
     members: BySize
     epochs: BySize  # at least
-    last: float  # so many times as many again, on all rows
+    last: float  # of the epochs that were best, as many again on all rows
     ensembles: int  # of boosted trees
     haste: BySize  # how many times as fast, and as few, they learn
     steps: int  # at least
