@@ -28,6 +28,7 @@ ORDER = [
     "muon",
     "scaling",
     "training",
+    "thinning",
     "heads",
     "progress",
     "storage",

@@ -186,6 +186,8 @@ def test_what_is_chosen_can_be_trained(rows, preset):
             assert 0 < value < 1
         elif field.name in ("dropout", "last"):
             assert 0 <= value < 1
+        elif field.name == "thins":
+            assert value is (preset == "fast")
         else:
             assert isinstance(value, int)
             assert value >= 1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from softbins import tuning
+from softbins import thinning, tuning
 from softbins.binning import (
     automatic_bins,
     bias,
@@ -96,12 +96,12 @@ class Fitting:
         if constant:
             predict_constant(network, objective, trainer.y[:1])
         else:
-            trainer.run(progress_callback(self.regressor.progress))
+            trainer = self._trained(trainer)
         head = None if learnt is objective else self._head(network, sharp_part(objective), trainer)
         finish = None
         if folds is not None and not constant:
             judged = _for_prediction(copy.deepcopy(network), head)
-            finish = self._finish(judged, objective, x, folds, grown)
+            finish = self._finish(judged, objective, trainer, folds, grown)
             self._see_all(network, trainer)
         network = _for_prediction(network, head)
         return {
@@ -217,8 +217,17 @@ class Fitting:
         network.to(device)
         return Trainer(network, objective, *data, network.seeds, settings, folds, weights)
 
+    def _trained(self, trainer: Trainer) -> Trainer:
+        """Who has trained in the end, which may be fewer members."""
+        progress = progress_callback(self.regressor.progress)
+        if self.recipe.thins and trainer.validation is not None:
+            return thinning.train(trainer, progress)
+        trainer.run(progress)
+        return trainer
+
     def _head(self, network: EmbeddedMLP, sharp: HistogramObjective, trainer: Trainer) -> Head:
-        data = (trainer.x, trainer.y, trainer.rows, network.seeds, trainer.settings)
+        seeds = network.seeds[: network.members]
+        data = (trainer.x, trainer.y, trainer.rows, seeds, trainer.settings)
         return fit_head(network, sharp, *data, trainer.weight)
 
     def _see_all(self, network: EmbeddedMLP, trainer: Trainer) -> None:
@@ -226,7 +235,8 @@ class Fitting:
         settings = self._last_settings(trainer)
         if settings is not None:
             rows = [torch.arange(len(trainer.y))] * network.members
-            data = (trainer.x, trainer.y, rows, network.seeds, settings, None, trainer.weight)
+            seeds = network.seeds[: network.members]
+            data = (trainer.x, trainer.y, rows, seeds, settings, None, trainer.weight)
             Trainer(network, trainer.objective, *data, standardise=False).run()
 
     def _last_settings(self, trainer: Trainer) -> Settings | None:
@@ -245,12 +255,16 @@ class Fitting:
         self,
         network: EmbeddedMLP,
         objective: Objective,
-        x: Tensor,
+        trainer: Trainer,
         folds: list[Tensor],
         grown: Grown | None,
     ) -> Finish:
-        trees = None if grown is None else grown.held_out
-        data = (x, self.target, self.weight, different(folds), trees)
+        """By the folds of the members that are left, the first of those that trees left out."""
+        assert trainer.validation is not None
+        limit = JUDGES // len(different(folds))
+        judges = [fold[:limit] for fold in different(trainer.validation)]
+        trees = None if grown is None else grown.held_out[: sum(map(len, judges))]
+        data = (trainer.x.cpu(), self.target, self.weight, judges, trees)
         finest = 1 if isinstance(self.regressor.bins, Bins) else FINEST
         return Finish.of_folds(network, objective, *data, finest)
 

@@ -31,7 +31,7 @@ MOST_EMBEDDED = 500  # inputs
 WIDTH: BySize = ((25_000, 64), (math.inf, 96))  # of each of three hidden layers
 BATCH: BySize = ((5_000, 128), (25_000, 256), (math.inf, 512))
 LEARNING_RATE = 0.02
-LAST_RATE = 0.1  # of the learning rate, where members see all rows in the end
+LAST_RATE = 0.2  # of the learning rate, where members see all rows in the end
 ENOUGH_LEFT = 30  # rows of a fold, without those that are copies of others
 
 
@@ -41,6 +41,7 @@ class Effort:
 
     members: BySize
     epochs: BySize  # at least
+    thins: bool  # whether two members go on with the time of all, where there is no noise
     last: float  # of the epochs that were best, as many again on all rows
     ensembles: int  # of boosted trees
     haste: BySize  # how many times as fast, and as few, they learn
@@ -53,6 +54,7 @@ EFFORTS = {
         # With a member or a pair for each fold, all rows of small tables calibrate.
         members=((PAIRED_ROWS, FOLDS), (3_000, 2 * FOLDS), (25_000, 12), (math.inf, 8)),
         epochs=((3_000, 80), (25_000, 76), (math.inf, 100)),
+        thins=False,  # all rows of small tables would no longer calibrate
         last=0.1,
         ensembles=4,
         haste=((math.inf, 1),),
@@ -62,7 +64,8 @@ EFFORTS = {
     # decides how far targets are blurred.
     "fast": Effort(
         members=((math.inf, 4),),
-        epochs=((PAIRED_ROWS, 44), (3_000, 56), (5_000, 41), (25_000, 32), (math.inf, 38)),
+        epochs=((PAIRED_ROWS, 44), (3_000, 56), (5_000, 41), (25_000, 32), (math.inf, 40)),
+        thins=True,
         last=0.2,
         ensembles=1,
         haste=((5_000, 1), (math.inf, 2)),
@@ -84,6 +87,7 @@ class Recipe:
     learning_rate: float
     batch_size: int
     epochs: int
+    thins: bool
     last: float
     patience: int
 
@@ -106,6 +110,7 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
         learning_rate=_rate(rate),
         batch_size=batch,
         epochs=epochs,
+        thins=effort.thins,
         last=effort.last,
         patience=_whole("patience", regressor.patience, max(8, epochs // 4)),
     )

@@ -149,10 +149,14 @@ class Trainer:
 
     # The loop
 
-    def run(self, progress: Progress | None = None) -> None:
-        """Train until the last epoch, the time limit, or until every member has stopped."""
+    def run(self, progress: Progress | None = None, until: int | None = None) -> None:
+        """Train until the last epoch, the time limit, or until every member has stopped.
+
+        Or until so many epochs are over, to go on in another call.
+        """
         before, start = self.seconds, time.perf_counter()
-        while not self.finished:
+        last = self.settings.epochs if until is None else until
+        while not self.finished and self.epoch < last:
             self._train_epoch(start - before)
             self.epoch += 1
             self.seconds = before + time.perf_counter() - start
@@ -161,7 +165,8 @@ class Trainer:
             if progress is not None:
                 progress(self.epoch, self.settings.epochs, self.seconds, summary)
         self.network.forget_masks()
-        self._restore()
+        if self.finished:
+            self._restore()
 
     @property
     def finished(self) -> bool:
