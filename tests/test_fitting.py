@@ -9,7 +9,7 @@ import torch
 
 from softbins import HistogramRegressor
 from softbins.fitting import Fitting
-from softbins.recipe import EFFORTS, LAST_RATE
+from softbins.recipe import EFFORTS
 
 QUICK = {"hidden": (16,), "members": 3, "max_epochs": 20, "trees": False, "random_state": 0}
 see_all, last_settings = Fitting._see_all, Fitting._last_settings
@@ -68,7 +68,7 @@ def test_it_is_a_share_of_the_best_epochs_at_a_share_of_the_rate(looks, preset):
     expected = replace(
         trainer.settings,
         epochs=math.ceil(EFFORTS[preset].last * best),
-        learning_rate=LAST_RATE * trainer.settings.learning_rate,
+        learning_rate=EFFORTS[preset].last_rate * trainer.settings.learning_rate,
         patience=None,
         evaluate=(),
     )

@@ -184,7 +184,7 @@ def test_what_is_chosen_can_be_trained(rows, preset):
             assert min(value) >= 1
         elif field.name == "learning_rate":
             assert 0 < value < 1
-        elif field.name in ("dropout", "last"):
+        elif field.name in ("dropout", "last", "last_rate"):
             assert 0 <= value < 1
         elif field.name == "thins":
             assert value is (preset == "fast")

@@ -247,6 +247,19 @@ def test_a_users_own_module_may_have_buffers():
 # The loop
 
 
+def test_training_goes_on_after_a_number_of_epochs():
+    held_out = {"validation": [torch.arange(50)] * 2, "patience": 5, "schedule": "cosine"}
+    once, twice = (trainer([0, 1], **held_out) for _ in range(2))
+    once.run()
+    twice.run(until=2)
+    assert twice.epoch == 2
+    assert not twice.finished
+    twice.run()
+    assert twice.history == once.history
+    for ours, theirs in zip(weights(twice), weights(once), strict=True):
+        assert torch.equal(ours, theirs)
+
+
 def test_one_step_is_plain_adam():
     ours = trained([0], "l2", epochs=1, batch_size=ROWS, adam_epsilon=1e-8)
     x, y = data()

@@ -36,7 +36,6 @@ from softbins.objectives import HistogramObjective, Objective
 from softbins.progress import progress_callback
 from softbins.recipe import (
     BLURRED_COUNT,
-    LAST_RATE,
     Recipe,
     automatic_blur,
     different,
@@ -247,7 +246,7 @@ class Fitting:
             return None
         best = trainer.best_epoch.double().mean().item()
         epochs = max(1, math.ceil(self.recipe.last * best))
-        rate = LAST_RATE * settings.learning_rate
+        rate = self.recipe.last_rate * settings.learning_rate
         settings = replace(settings, patience=None, evaluate=(), max_seconds=left)
         return replace(settings, epochs=epochs, learning_rate=rate)
 

@@ -31,7 +31,6 @@ MOST_EMBEDDED = 500  # inputs
 WIDTH: BySize = ((25_000, 64), (math.inf, 96))  # of each of three hidden layers
 BATCH: BySize = ((5_000, 128), (25_000, 256), (math.inf, 512))
 LEARNING_RATE = 0.02
-LAST_RATE = 0.2  # of the learning rate, where members see all rows in the end
 ENOUGH_LEFT = 30  # rows of a fold, without those that are copies of others
 
 
@@ -43,6 +42,7 @@ class Effort:
     epochs: BySize  # at least
     thins: bool  # whether two members go on with the time of all, where there is no noise
     last: float  # of the epochs that were best, as many again on all rows
+    last_rate: float  # of the learning rate, then
     ensembles: int  # of boosted trees
     haste: BySize  # how many times as fast, and as few, they learn
     steps: int  # at least
@@ -56,6 +56,7 @@ EFFORTS = {
         epochs=((3_000, 80), (25_000, 76), (math.inf, 100)),
         thins=False,  # all rows of small tables would no longer calibrate
         last=0.1,
+        last_rate=0.1,
         ensembles=4,
         haste=((math.inf, 1),),
         steps=700,
@@ -64,9 +65,10 @@ EFFORTS = {
     # decides how far targets are blurred.
     "fast": Effort(
         members=((math.inf, 4),),
-        epochs=((PAIRED_ROWS, 44), (3_000, 56), (5_000, 41), (25_000, 32), (math.inf, 40)),
+        epochs=((PAIRED_ROWS, 44), (3_000, 56), (5_000, 41), (25_000, 32), (math.inf, 36)),
         thins=True,
         last=0.2,
+        last_rate=0.2,
         ensembles=1,
         haste=((5_000, 1), (math.inf, 2)),
         steps=310,
@@ -89,6 +91,7 @@ class Recipe:
     epochs: int
     thins: bool
     last: float
+    last_rate: float
     patience: int
 
 
@@ -112,6 +115,7 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
         epochs=epochs,
         thins=effort.thins,
         last=effort.last,
+        last_rate=effort.last_rate,
         patience=_whole("patience", regressor.patience, max(8, epochs // 4)),
     )
 
