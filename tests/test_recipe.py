@@ -194,6 +194,12 @@ def test_what_is_chosen_can_be_trained(rows, preset):
     assert found.patience <= found.epochs
 
 
+@pytest.mark.parametrize("given", [{"members": 4}, {"max_epochs": 56}])
+def test_numbers_of_members_and_epochs_that_are_given_stay_as_they_are(given):
+    assert recipe(2000, preset="fast").thins
+    assert not recipe(2000, preset="fast", **given).thins
+
+
 def test_fast_is_faster():
     for rows in (100, 1000, 20_000):
         usual, fast = recipe(rows), recipe(rows, preset="fast")

@@ -1,6 +1,7 @@
 """Where there is no noise, two members go on with the time of all."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from softbins import HistogramRegressor, boosting, load, thinning
 from softbins.network import StackedMLP
 from softbins.objectives import make_objective
+from softbins.recipe import EFFORTS
 from softbins.training import Settings, Trainer
 
 ROWS = 800
@@ -129,6 +131,15 @@ def test_few_epochs_are_enough(epochs):
 # In a regressor
 
 
+@pytest.fixture
+def _always(monkeypatch):
+    """A short training of the fast preset, which always thins its members out."""
+    monkeypatch.setattr(thinning, "_still_learns", lambda _: True)
+    monkeypatch.setattr(boosting, "ROUNDS", 10)
+    short = replace(EFFORTS["fast"], epochs=((math.inf, 12),), steps=1)
+    monkeypatch.setitem(EFFORTS, "fast", short)
+
+
 def table(rows=1200):
     generator = np.random.default_rng(0)
     x = generator.uniform(size=(rows, 3))
@@ -136,14 +147,13 @@ def table(rows=1200):
 
 
 def fitted(**options):
-    small = {"hidden": (16,), "max_epochs": 12, "random_state": 0, "embeddings": False}
-    return HistogramRegressor(**small | {"trees": False} | options).fit(*table())
+    small = {"hidden": (16,), "random_state": 0, "embeddings": False, "trees": False}
+    return HistogramRegressor(**small | options).fit(*table())
 
 
 @pytest.mark.parametrize("trees", [True, False])
-def test_the_fast_preset_ends_with_two_networks(monkeypatch, trees, tmp_path):
-    monkeypatch.setattr(thinning, "_still_learns", lambda _: True)
-    monkeypatch.setattr(boosting, "ROUNDS", 10)
+@pytest.mark.usefixtures("_always")
+def test_the_fast_preset_ends_with_two_networks(trees, tmp_path):
     model = fitted(preset="fast", trees=trees)
     assert model.network_.members == 2
     assert model.n_epochs_ > 12
@@ -155,15 +165,24 @@ def test_the_fast_preset_ends_with_two_networks(monkeypatch, trees, tmp_path):
     assert np.array_equal(load(tmp_path / "two.model").predict(x), model.predict(x))
 
 
-def test_the_rows_that_calibrate_are_those_that_both_have_left_out(monkeypatch):
+@pytest.mark.usefixtures("_always")
+def test_the_rows_that_calibrate_are_those_that_both_have_left_out():
     """An eighth of the rows, 150, whose depths are kept."""
-    monkeypatch.setattr(thinning, "_still_learns", lambda _: True)
     model = fitted(preset="fast")
     assert len(model.finish_.intervals["central"].depths) == 150
 
 
-def test_the_default_keeps_all_its_networks(monkeypatch):
-    monkeypatch.setattr(thinning, "_still_learns", lambda _: True)
-    assert fitted().network_.members == 16
-    assert fitted(preset="fast", members=3).network_.members == 3
-    assert fitted(preset="fast", early_stopping=False).network_.members == 4
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize(
+    ("options", "members"),
+    [
+        ({"preset": "default", "max_epochs": 4}, 16),
+        ({"preset": "fast", "max_epochs": 12}, 4),
+        ({"preset": "fast", "members": 6}, 6),
+        ({"preset": "fast", "early_stopping": False}, 4),
+    ],
+)
+def test_otherwise_all_networks_stay(options, members):
+    model = fitted(**options)
+    assert model.network_.members == members
+    assert model.n_epochs_ <= 12

@@ -113,7 +113,8 @@ def recipe_for(regressor: Any, rows: int) -> Recipe:
         learning_rate=_rate(rate),
         batch_size=batch,
         epochs=epochs,
-        thins=effort.thins,
+        # Who gives a number of members or epochs means it.
+        thins=effort.thins and regressor.members == regressor.max_epochs == "auto",
         last=effort.last,
         last_rate=effort.last_rate,
         patience=_whole("patience", regressor.patience, max(8, epochs // 4)),
