@@ -225,8 +225,7 @@ class Fitting:
         return trainer
 
     def _head(self, network: EmbeddedMLP, sharp: HistogramObjective, trainer: Trainer) -> Head:
-        seeds = network.seeds[: network.members]
-        data = (trainer.x, trainer.y, trainer.rows, seeds, trainer.settings)
+        data = (trainer.x, trainer.y, trainer.rows, _seeds(network), trainer.settings)
         return fit_head(network, sharp, *data, trainer.weight)
 
     def _see_all(self, network: EmbeddedMLP, trainer: Trainer) -> None:
@@ -234,8 +233,7 @@ class Fitting:
         settings = self._last_settings(trainer)
         if settings is not None:
             rows = [torch.arange(len(trainer.y))] * network.members
-            seeds = network.seeds[: network.members]
-            data = (trainer.x, trainer.y, rows, seeds, settings, None, trainer.weight)
+            data = (trainer.x, trainer.y, rows, _seeds(network), settings, None, trainer.weight)
             Trainer(network, trainer.objective, *data, standardise=False).run()
 
     def _last_settings(self, trainer: Trainer) -> Settings | None:
@@ -266,6 +264,11 @@ class Fitting:
         data = (trainer.x.cpu(), self.target, self.weight, judges, trees)
         finest = 1 if isinstance(self.regressor.bins, Bins) else FINEST
         return Finish.of_folds(network, objective, *data, finest)
+
+
+def _seeds(network: EmbeddedMLP) -> list[int]:
+    """One for each member that is left. What follows the training only shuffles rows by them."""
+    return network.seeds[: network.members]
 
 
 def _for_prediction(network: EmbeddedMLP, head: Head | None) -> EmbeddedMLP:
