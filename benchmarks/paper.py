@@ -20,11 +20,11 @@ from typing import Any
 
 import torch
 
-from softbins.paper.datasets import load
-from softbins.paper.execute import _Stack
-from softbins.paper.plan import ARTEFACTS, SCALES, Run, base, runs_for
-from softbins.paper.runner import run_all, stacks
-from softbins.paper.store import Store
+from softbins.paper.data.datasets import load
+from softbins.paper.run.execute import _Stack
+from softbins.paper.run.plan import ARTEFACTS, SCALES, Run, base, runs_for
+from softbins.paper.run.runner import run_all, stacks
+from softbins.paper.run.store import Store
 
 RESULT = Path(__file__).parent.parent / "results" / "paper_cost.json"
 FOUR = ("l2", "hl-gaussian", "hl-onebin", "l2-softmax")

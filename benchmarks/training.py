@@ -161,9 +161,9 @@ def scikit_learn(shape: Shape) -> Fit:
 
 def stacked(shape: Shape, members: int, name: str) -> Fit:
     """The whole stack: every step moves all the members."""
-    from softbins.network import StackedMLP
-    from softbins.objectives import make_objective
-    from softbins.training import Settings, Trainer
+    from softbins.nn.objectives import make_objective
+    from softbins.nn.stack import StackedMLP
+    from softbins.nn.trainer import Settings, Trainer
 
     x, y = data(shape)
     rows, seeds = [torch.arange(ROWS)] * members, range(members)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from softbins.paper.artefacts import claims, main_table, overview, representations
-from softbins.paper.claims import judged
-from softbins.paper.figures import make_figure, save
-from softbins.paper.plan import ARTEFACTS, SCALES, plan
-from softbins.paper.render import render
-from softbins.paper.store import Store
+from softbins.paper.run.plan import ARTEFACTS, SCALES, plan
+from softbins.paper.run.store import Store
+from softbins.paper.show.artefacts import claims, main_table, overview, representations
+from softbins.paper.show.claims import judged
+from softbins.paper.show.figures import make_figure, save
+from softbins.paper.show.render import render
 
 ROOT = Path(__file__).parent.parent
 STORE = Store(ROOT / "results")

@@ -13,10 +13,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from softbins.paper.artefacts import main_table
-from softbins.paper.plan import SCALES
-from softbins.paper.render import ours, printed
-from softbins.paper.store import Store
+from softbins.paper.run.plan import SCALES
+from softbins.paper.run.store import Store
+from softbins.paper.show.artefacts import main_table
+from softbins.paper.show.render import ours, printed
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -58,7 +58,7 @@ def paper_cost() -> str:
 
 def protocol() -> str:
     """How the experiments are run where the paper leaves it open."""
-    text = (ROOT / "src/softbins/paper/deviations.toml").read_text()
+    text = (ROOT / "src/softbins/paper/show/deviations.toml").read_text()
     entries = tomllib.loads(text)["deviation"]
     rows = [[e["point"], e.get("dataset", "all"), e["here"], e["reason"]] for e in entries]
     return table(["point", "dataset", "here", "reason"], rows)

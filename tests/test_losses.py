@@ -15,7 +15,7 @@ from softbins import (
     HistogramLoss,
     OneBin,
     Similarity,
-    fused,
+    _loss_table,
     gradient_bound,
 )
 from tests.instances import BINS, cases, targets
@@ -101,7 +101,7 @@ def test_a_target_outside_never_gives_nan_or_a_silent_zero(bins, outside, size):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_target_that_is_not_finite_is_found_wherever_it_is(bad, shape, cast, monkeypatch):
     if cast == "like ARM":
-        monkeypatch.setattr(fused, "NAN_HAS_A_CELL", True)
+        monkeypatch.setattr(_loss_table, "NAN_HAS_A_CELL", True)
     logits, y = batch(EQUAL, *shape)
     y.view(-1)[-2] = bad
     total = y.numel()

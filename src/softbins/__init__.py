@@ -7,12 +7,12 @@ Losses" (ICML 2018), as a PyTorch loss and distribution, and as scikit-learn est
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
+    from softbins._model_file import ModelFileError
     from softbins.bins import Bins
     from softbins.histogram import Histogram
     from softbins.losses import GradientBound, HistogramLoss, gradient_bound
-    from softbins.regressor import NeuralRegressor
-    from softbins.storage import ModelFileError
-    from softbins.tabular import HistogramRegressor, load
+    from softbins.tabular.histogram_regressor import HistogramRegressor, load
+    from softbins.tabular.neural_regressor import NeuralRegressor
     from softbins.targets import (
         FromCDF,
         Gaussian,
@@ -52,9 +52,9 @@ _ROOMS = {
     "bins": ["Bins"],
     "histogram": ["Histogram"],
     "losses": ["GradientBound", "HistogramLoss", "gradient_bound"],
-    "regressor": ["NeuralRegressor"],
-    "storage": ["ModelFileError"],
-    "tabular": ["HistogramRegressor", "load"],
+    "tabular.neural_regressor": ["NeuralRegressor"],
+    "_model_file": ["ModelFileError"],
+    "tabular.histogram_regressor": ["HistogramRegressor", "load"],
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

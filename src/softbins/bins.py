@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softbins.checks import require
+from softbins._checks import require
 
 Values = Tensor | NDArray[Any] | Sequence[float]
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 from torch.distributions.utils import lazy_property
 
+from softbins._checks import is_traced, require
 from softbins.bins import Bins
-from softbins.checks import is_traced, require
 
 STEPS = 100  # at most, of the search for a mean; eight are usual
 CLOSE = 1e-11  # how exact that search is, as a share of the range

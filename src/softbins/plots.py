@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softbins import scores
+from softbins._extras import optional_import
 from softbins.histogram import Histogram
-from softbins.tables import library
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -265,7 +265,7 @@ def _scale_heights(axes: Axes) -> None:
     """A logarithmic axis with plain numbers, if the errors fall by more than a factor of three."""
     heights = np.concatenate([line.get_ydata() for line in axes.get_lines()])
     if np.nanmin(heights) > 0 and np.nanmax(heights) > 3 * np.nanmin(heights):
-        ticker = library("matplotlib.ticker", "plots")
+        ticker = optional_import("matplotlib.ticker", "plots")
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
         axes.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
@@ -278,7 +278,7 @@ def _scale_heights(axes: Axes) -> None:
 @contextmanager
 def style(**changes: Any) -> Iterator[None]:
     """Whatever is created inside looks as the figures here do."""
-    with library("matplotlib", "plots").rc_context(STYLE | changes):
+    with optional_import("matplotlib", "plots").rc_context(STYLE | changes):
         yield
 
 
@@ -311,7 +311,7 @@ def _axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
     with style():
-        pyplot = library("matplotlib.pyplot", "plots")
+        pyplot = optional_import("matplotlib.pyplot", "plots")
         axes: Axes = pyplot.subplots(figsize=SIZE, layout="constrained")[1]
     return axes
 

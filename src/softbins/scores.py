@@ -20,9 +20,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from softbins.checks import require
+from softbins._checks import require
 from softbins.histogram import Histogram
-from softbins.objectives import Objective
 
 Array = NDArray[np.float64]
 Levels = float | Sequence[float] | Array
@@ -256,8 +255,7 @@ def _predicted(estimator: Any, X: Any) -> Histogram:
 
 def _predicts_numbers(estimator: Any) -> bool:
     objective = getattr(estimator, "objective_", None)
-    own = getattr(type(objective), "distribution", None)
-    return isinstance(objective, Objective) and own is Objective.distribution
+    return not getattr(objective, "has_distribution", True)
 
 
 # Checks

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from softbins._checks import LARGEST, SMALLEST_POSITIVE, require
 from softbins.bins import Bins
-from softbins.checks import LARGEST, SMALLEST_POSITIVE, require
 
 Outside = Literal["clamp", "error", "tail"]
 SQRT2 = math.sqrt(2.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softbins import HistogramRegressor
-from softbins.evaluation import comparison_page, evaluate, summarised
+from softbins.report.evaluation import comparison_page, evaluate, summarised
 
 # The browser and what it needs are the same for every page.
 from tests.browser.test_page import By, browser, pytestmark, resize  # noqa: F401

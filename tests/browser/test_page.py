@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from softbins.paper.report import write_report
-from softbins.paper.store import Store
+from softbins.paper.run.store import Store
+from softbins.paper.show.report import write_report
 from tests.paper.synthetic import FULL, fill
 
 pytest.importorskip("matplotlib", reason="the page has figures, which need matplotlib")

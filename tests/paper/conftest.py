@@ -1,7 +1,7 @@
 import pytest
 
-from softbins.paper.plan import Scale
-from softbins.paper.store import Store
+from softbins.paper.run.plan import Scale
+from softbins.paper.run.store import Store
 
 # The whole pipeline in seconds: few rows, few epochs.
 TINY = Scale("tiny", epochs=0.008, seeds=2, rows=1500, full_grids=False)

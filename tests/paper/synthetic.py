@@ -2,7 +2,7 @@
 
 import math
 
-from softbins.paper.plan import ARTEFACTS, WIDE, Scale, plan
+from softbins.paper.run.plan import ARTEFACTS, WIDE, Scale, plan
 
 FULL = Scale("full", epochs=0.04, seeds=3, rows=1500, full_grids=True)
 MAE = {

@@ -1,0 +1,227 @@
+"""HL-Gaussian in one go: loss and gradient without the matrix of weights, for float32 on a CPU.
+
+A Gaussian reaches a dozen bins, so that p is a short window of the row, and the gradient f - p
+(Appendix A) is known before anybody asks for it. What remains is the launch of operations for
+small batches, and the traffic to memory for large ones (measured with `make bench`):
+
+- The window of p comes from a table: its second-order Taylor expansion about the nearest of a
+  few thousand nodes. That takes five cheap operations where erf, differences and normalisation
+  take nine dear ones, and is exact to 2e-7.
+- log f comes from the softmax that the gradient needs anyway.
+- Rows are worked on in blocks that stay in the cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from softbins._checks import is_traced
+from softbins.bins import Bins
+from softbins.targets import Gaussian, Target
+
+BLOCK = 2048  # rows that stay in a core's own cache together with their softmax
+SMALL = 512  # up to this many rows, one BLAS dot is quicker and loses no digits
+UNDERFLOW = 1e-37  # a softmax below this has lost digits, and its logarithm with it
+REACH = 5.5  # sigmas that a window reaches at least: what is left out weighs less than 4e-8
+NODES_PER_SIGMA = 48  # the cubic term of the expansion is then at most 2e-7
+LARGEST_TABLE = 2_000_000  # numbers
+LARGEST_UNIT = 1e10  # cubes of distances must fit into float32
+# NaN as an integer is the most negative one on x86, where no cell is, but 0 on some processors.
+NAN_HAS_A_CELL = torch.tensor(math.nan).long().item() >= 0
+
+
+class Table(NamedTuple):
+    """p(y) in its window as a function of y: c0 + d (c1 + d c2) at distance d from a node.
+
+    Cell 0 and the last one lie outside the bins, and hold the end's own p.
+    """
+
+    nodes: Tensor
+    windows: Tensor
+    c0: Tensor
+    c1: Tensor
+    c2: Tensor
+    origin: Tensor
+    per_unit: Tensor
+
+    def lookup(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """The bins of each target's window, and -p there; IndexError if there is no such cell."""
+        # Which node is nearest need not be exact, so that float32 will do.
+        cell = torch.sub(y, self.origin).mul_(self.per_unit).long()
+        distance = torch.sub(y, self.nodes.index_select(0, cell)).view(-1, 1)
+        if distance.dtype != torch.float32:
+            distance = distance.float()
+        slope = self.c1.index_select(0, cell).addcmul_(distance, self.c2.index_select(0, cell))
+        negative = self.c0.index_select(0, cell).addcmul_(distance, slope)
+        return self.windows.index_select(0, cell), negative
+
+
+def table_for(target: Target, bins: Bins, logits: Tensor, y: Tensor) -> Table | None:
+    """The table if this is a case for it: float32 on a CPU, equal bins, one moderate sigma."""
+    if not isinstance(target, Gaussian) or isinstance(target.sigma, Tensor) or bins.step is None:
+        return None
+    if not (logits.is_cpu and logits.dtype == torch.float32) or y.requires_grad:
+        return None
+    if target.outside == "tail" or is_traced(logits) or is_traced(y) or y.numel() == 0:
+        return None
+    ratio = target.sigma if target.in_bins else target.sigma / bins.step
+    return _table(bins.low, bins.high, bins.count, ratio)
+
+
+@lru_cache(maxsize=32)
+def _table(low: float, high: float, count: int, ratio: float) -> Table | None:
+    """The table for sigma = ratio * width, or None where it would be large or inexact."""
+    half = math.ceil(REACH * ratio + 0.5)
+    cells = count * max(1, math.ceil(NODES_PER_SIGMA / ratio))
+    spacing = (high - low) / cells
+    rounding = max(abs(low), abs(high)) * torch.finfo(torch.float32).eps
+    if 2 * half > count or 6 * half * cells > LARGEST_TABLE or rounding > spacing / 4:
+        return None
+    if not 1 / LARGEST_UNIT < spacing < LARGEST_UNIT:
+        return None
+    with torch.inference_mode(False), torch.no_grad():
+        return _build(low, high, count, ratio, half, cells)
+
+
+def _build(low: float, high: float, count: int, ratio: float, half: int, cells: int) -> Table:
+    width, spacing = (high - low) / count, (high - low) / cells
+    middles = low + (torch.arange(cells, dtype=torch.float64) + 0.5) * spacing
+    # Nodes are float32 numbers: then the distance of a target from them is exact in float32.
+    inner = middles.float().double()
+    nodes = torch.cat([inner.new_tensor([low]), inner, inner.new_tensor([high])])
+    place = (nodes - low) / width
+    start = (place - (half - 0.5)).clamp(0, count - 2 * half).long().unsqueeze(-1)
+    edges = (start + torch.arange(2 * half + 1)).double()
+    c0, c1, c2 = (-c for c in _expansion(edges, place.unsqueeze(-1), ratio, count))
+    c1[[0, -1]] = c2[[0, -1]] = 0.0
+    return Table(
+        nodes=nodes.float(),
+        windows=start + torch.arange(2 * half),
+        c0=c0.float(),
+        c1=(c1 / width).float(),
+        c2=(c2 / (2 * width**2)).float(),
+        origin=torch.tensor([low - spacing], dtype=torch.float32),
+        per_unit=torch.tensor([1 / spacing], dtype=torch.float32),
+    )
+
+
+def _expansion(
+    edges: Tensor, place: Tensor, ratio: float, count: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The window p = n / Z and its first two derivatives in the target's place, counted in bins."""
+    n0, n1, n2 = (part.diff() for part in _normal(edges, place, ratio))
+    ends = torch.tensor([0.0, count], dtype=torch.float64)
+    z0, z1, z2 = (part.diff() for part in _normal(ends, place, ratio))
+    p0 = n0 / z0
+    p1 = (n1 - p0 * z1) / z0
+    return p0, p1, (n2 - 2 * p1 * z1 - p0 * z2) / z0
+
+
+def _normal(edges: Tensor, place: Tensor, ratio: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Phi((edge - place) / ratio) and its first two derivatives in `place`."""
+    z = (edges - place) / ratio
+    density = torch.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    return torch.special.ndtr(z), -density / ratio, -z * density / ratio**2
+
+
+class HistogramLossFunction(torch.autograd.Function):
+    """-sum_i p_i log f_i of each row, or `scale` times their sum, with p from a table."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, y: Tensor, table: Table, scale: Tensor | None) -> Tensor:
+        """Loss, and on the way the gradient f - p, which is all that backward needs."""
+        result, ctx.gradient = _loss_and_gradient(logits, y, table, scale)
+        ctx.save_for_backward(logits)
+        ctx.rest = y, table, scale
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """(f - p) times the incoming gradient; differentiable once more when asked."""
+        (logits,), scale = ctx.saved_tensors, ctx.rest[-1]
+        # Handed over, not shared: whoever gets it may change it. A retained graph makes a new one.
+        gradient, ctx.gradient = ctx.gradient, None
+        if gradient is None:
+            with torch.no_grad():
+                gradient = _loss_and_gradient(logits, *ctx.rest)[1]
+        if torch.is_grad_enabled():
+            softmax = torch.softmax(logits, -1)
+            change = softmax - softmax.detach()
+            gradient = gradient + (change if scale is None else change * scale)
+        elif scale is not None and grad.item() == 1.0:
+            return gradient, None, None, None  # the usual end of a network: nothing to multiply
+        return gradient * (grad.unsqueeze(-1) if scale is None else grad), None, None, None
+
+
+def _loss_and_gradient(
+    logits: Tensor, y: Tensor, table: Table, scale: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    if len(y) <= BLOCK:
+        gradient = torch.softmax(logits, -1)
+        return _block(logits, gradient, y, table, scale), gradient
+    gradient = torch.empty_like(logits)
+    return _blocks(logits, gradient, y, table, scale), gradient
+
+
+def _blocks(
+    logits: Tensor, gradient: Tensor, y: Tensor, table: Table, scale: Tensor | None
+) -> Tensor:
+    """`_block` for many rows, a cacheful at a time; writes the softmax as well."""
+    parts = []
+    blocks = zip(logits.split(BLOCK), gradient.split(BLOCK), y.split(BLOCK), strict=True)
+    for block, f, targets in blocks:
+        torch.softmax(block, -1, out=f)
+        parts.append(_block(block, f, targets, table, scale))
+    return torch.cat(parts) if scale is None else torch.stack(parts).sum()
+
+
+def _block(
+    logits: Tensor, gradient: Tensor, y: Tensor, table: Table, scale: Tensor | None
+) -> Tensor:
+    """The losses of these rows, or their scaled sum; turns f in `gradient` into its gradient."""
+    window, negative = table.lookup(y)
+    log_f = gradient.gather(-1, window)
+    if torch.aminmax(log_f).min.item() > UNDERFLOW:
+        log_f.log_()
+    else:
+        log_f = torch.log_softmax(logits, -1).gather(-1, window)
+    gradient.scatter_add_(-1, window, negative)
+    if scale is None:
+        return log_f.mul_(negative).sum(-1)
+    gradient.mul_(scale)
+    if len(y) <= SMALL:
+        return torch.dot(log_f.view(-1), negative.view(-1)).mul_(scale)
+    return log_f.mul_(negative).sum().mul_(scale)
+
+
+@lru_cache(maxsize=64)
+def inverse(count: int) -> Tensor:
+    """1 / count as a tensor: multiplying by a Python number takes 10 us longer."""
+    with torch.inference_mode(False):
+        return torch.tensor(1.0 / count)
+
+
+def histogram_loss(
+    logits: Tensor, y: Tensor, target: Target, bins: Bins, table: Table, over: int | None
+) -> Tensor:
+    """The loss by table: the rows' sum divided by `over`, or the rows if that is None."""
+    scale = None if over is None else inverse(over)
+    rows, flat = logits, y
+    if y.ndim != 1:
+        rows, flat = logits.reshape(-1, logits.shape[-1]), y.reshape(-1)
+    # The cell just outside the bins would let a target pass that "error" must refuse.
+    if target.outside == "error" or NAN_HAS_A_CELL or not y.is_floating_point():
+        flat = target.placed(y, bins).reshape(-1)
+    apply: Callable[..., Tensor] = HistogramLossFunction.apply
+    try:
+        result = apply(rows, flat, table, scale)
+    except IndexError:
+        # Some target is far outside or not finite: only now is it worth looking at which.
+        result = apply(rows, target.placed(y, bins).reshape(-1), table, scale)
+    return result.view(y.shape) if over is None else result

@@ -1,0 +1,38 @@
+"""Values as text: for people in aligned columns, for programs as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows with their columns below each other, the same in a pipe as on a screen."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = [[cell.ljust(w) for cell, w in zip(row, widths, strict=True)] for row in rows]
+    return "\n".join("  ".join(row).rstrip() for row in padded)
+
+
+def shown(value: Any) -> str:
+    """A value for people: few digits, no brackets."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {shown(item)}" for name, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(shown, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def json_text(value: Any) -> str:
+    """A value for programs: JSON with null for NaN and infinity, which JSON does not have."""
+    return json.dumps(finite(value), indent=2, allow_nan=False)
+
+
+def finite(value: Any) -> Any:
+    """Plain data with None in place of numbers that are not finite."""
+    if isinstance(value, dict):
+        return {name: finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,250 @@
+"""`softbins paper`: the paper's experiments from the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from softbins._files import write_whole
+from softbins._text import aligned, json_text
+from softbins.cli.options import COUNT, JSON, examples, new_file, option
+from softbins.paper.data.datasets import NAMES, title
+from softbins.paper.run.plan import (
+    ARTEFACTS,
+    SCALES,
+    SELECTIONS,
+    Artefact,
+    Scale,
+    plan,
+    runs_for,
+    splits,
+)
+from softbins.paper.run.store import Store
+
+FIGURES = ("bins", "sigma", "curves", "targets")
+TABLES = ("table", "representations", "claims", "overview")
+FORMATS = ("terminal", "markdown", "latex", "csv", "json")
+PICTURES = (".svg", ".pdf")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+STORE = option(
+    "--store", "folder", type=click.Path(path_type=Path), default="results", help="The records."
+)
+DATASET = option("--dataset", type=click.Choice(NAMES), default="bike")
+DATASETS = option(
+    "--dataset", "datasets", type=click.Choice(NAMES), multiple=True, default=["bike"]
+)
+FOUND_SCALE = click.option(
+    "--scale", type=click.Choice(list(SCALES)), help="Default: the largest one that was run."
+)
+DATA = click.option(
+    "--data", type=click.Path(path_type=Path), help="Where fetched files are, if elsewhere."
+)
+
+
+class _Written(NamedTuple):
+    """Where something goes: a file, or stdout."""
+
+    path: Path | None
+
+    def put(self, text: str) -> None:
+        if self.path is None:
+            click.echo(text)
+            return
+        write_whole(self.path, (text.rstrip("\n") + "\n").encode())
+        click.echo(f"wrote {self.path}", err=True)
+
+
+@click.group(
+    epilog=examples(
+        "paper run table --scale demo",
+        "paper table bike",
+        "paper figure curves -o curves.svg",
+        "paper report -o report.html",
+    )
+)
+def paper() -> None:
+    """Repeat the paper's experiments and put them beside its figures.
+
+    Bike Sharing comes with the package. CT Position and Song Year are fetched, or simulated
+    (ct-simulated, song-simulated). Repeat a command that was interrupted, and it goes on.
+    """
+
+
+@paper.command(
+    epilog=examples(
+        "paper run --dataset bike --scale paper",
+        "paper run table curves --scale quick --workers 2",
+        "paper run table --dataset ct --scale paper --cluster tcp://10.0.0.1:8786",
+    )
+)
+@click.argument("artefacts", type=click.Choice(ARTEFACTS), nargs=-1)
+@DATASETS
+@option("--scale", type=click.Choice(list(SCALES)), default="quick", help="How much to run.")
+@click.option("--workers", type=COUNT, help="Processes, one for each core if not given.")
+@click.option("--cluster", metavar="ADDRESS", help="A Dask scheduler to run on.")
+@STORE
+@DATA
+def run(
+    artefacts: tuple[Artefact, ...],
+    datasets: tuple[str, ...],
+    scale: str,
+    folder: Path,
+    **how: Any,
+) -> None:
+    """Train what the ARTEFACTs need (default: all) and is not in the store yet."""
+    from softbins.paper.data.datasets import load
+    from softbins.paper.run.display import shown
+    from softbins.paper.run.runner import run_all, unfinished
+
+    store, chosen = Store(folder), artefacts or ARTEFACTS
+    runs = [run for name in datasets for run in plan(chosen, name, SCALES[scale])]
+    left = [stack for wave in unfinished(runs, store) for stack in wave]
+    for name in {stack[0].dataset for stack in left if not stack[0].dataset.endswith("simulated")}:
+        load(name, how["data"])  # a missing file is better found now than by every worker
+    how["workers"] = how["workers"] or len(os.sched_getaffinity(0))
+    with shown(left, store) as ended:
+        run_all(runs, store, on_finished=ended, **how)
+    click.echo(f"{len(runs)} runs are finished at scale {scale}, {len(left)} stacks were trained")
+
+
+@paper.command(epilog=examples("paper status", "paper status --dataset ct --scale paper --json"))
+@DATASET
+@FOUND_SCALE
+@STORE
+@JSON
+def status(dataset: str, scale: str | None, folder: Path, as_json: bool) -> None:
+    """Show how many runs of each artefact are finished, and what is running."""
+    store = Store(folder)
+    chosen = found_scale(scale, dataset, store, ARTEFACTS)
+    rows = []
+    for artefact in ARTEFACTS:
+        runs = runs_for(artefact, dataset, chosen)
+        done = sum(map(store.has, runs))
+        rows.append({"artefact": artefact, "finished": done, "planned": len(runs)})
+    # Somebody who was killed may have left a last word.
+    running = [said for said in store.progress() if store.is_locked(said["stack"])]
+    summary = {"dataset": dataset, "scale": chosen.name, "artefacts": rows, "running": running}
+    click.echo(json_text(summary) if as_json else _status_text(summary))
+
+
+def _status_text(summary: dict[str, Any]) -> str:
+    head = [["artefact", "finished", "planned"]]
+    body = [[str(value) for value in row.values()] for row in summary["artefacts"]]
+    lines = [f"{title(summary['dataset'])}, scale {summary['scale']}", aligned(head + body)]
+    for said in summary["running"]:
+        lines.append(f"running: {said['title']}, epoch {said['epoch']} of {said['epochs']}")
+    return "\n".join(lines)
+
+
+@paper.command(
+    epilog=examples(
+        "paper table bike",
+        "paper table bike --selection honest --format markdown",
+        "paper table representations --dataset bike --format latex -o table2.tex",
+        "paper table bike --json",
+    )
+)
+@click.argument("name", type=click.Choice([*NAMES, *TABLES]))
+@DATASET
+@FOUND_SCALE
+@option(
+    "--selection", type=click.Choice(SELECTIONS), default="paper", help="How settings are chosen."
+)
+@option("--split", type=click.Choice(["random", "fixed", "grouped"]), default="random")
+@option("--format", "how", type=click.Choice(FORMATS), default="terminal")
+@click.option("-o", "output", metavar="FILE", callback=new_file(), help="Write a file instead.")
+@STORE
+@DATA
+@JSON
+def table(name: str, dataset: str, folder: Path, as_json: bool, **chosen: Any) -> None:
+    """Show a table beside the paper's: that of a dataset, or one of the others by its NAME."""
+    from softbins.paper.show.artefacts import make_table
+    from softbins.paper.show.render import plain, render
+
+    dataset, name = (name, "table") if name in NAMES else (dataset, name)
+    if name == "table" and chosen["split"] not in splits(dataset):
+        known = ", ".join(splits(dataset))
+        raise click.UsageError(f"--split: {dataset} has {known}; got {chosen['split']}")
+    store = Store(folder)
+    scale = found_scale(chosen["scale"], dataset, store, [name])
+    how = chosen["selection"], chosen["split"], chosen["data"]
+    made = make_table(name, dataset, scale, store, *how)
+    kind, output = "json" if as_json else chosen["how"], chosen["output"]
+    # A file has no use for colours.
+    text = plain(made) if kind == "terminal" and output else render(made, kind)
+    _Written(output).put(text)
+
+
+@paper.command(
+    epilog=examples("paper figure curves -o curves.svg", "paper figure bins -o bins.pdf")
+)
+@click.argument("name", type=click.Choice(FIGURES))
+@DATASET
+@FOUND_SCALE
+@click.option("-o", "output", metavar="FILE", callback=new_file(), help=".svg or .pdf.")
+@STORE
+def figure(name: str, dataset: str, scale: str | None, output: Path | None, folder: Path) -> None:
+    """Draw a figure of the paper from the records."""
+    from softbins.paper.show.figures import make_figure, save
+
+    store = Store(folder)
+    chosen = found_scale(scale, dataset, store, [name])
+    path = output or Path(f"{name}-{dataset}-{chosen.name}.svg")
+    if path.suffix not in PICTURES:
+        raise click.UsageError(f"-o: expected a name that ends in .svg or .pdf, got {path}")
+    drawn = make_figure(name, dataset, chosen, store)
+    if drawn is None:
+        raise click.UsageError(f"no run for it is finished: softbins paper run {name}")
+    save(drawn, path)
+    click.echo(path)
+
+
+@paper.command(epilog=examples("paper report", "paper report --dataset bike -o bike.html"))
+@DATASET
+@FOUND_SCALE
+@click.option("-o", "output", metavar="FILE", callback=new_file(), help="Where to write the page.")
+@STORE
+def report(dataset: str, scale: str | None, output: Path | None, folder: Path) -> None:
+    """Write everything on one page, which opens anywhere."""
+    from softbins.paper.show.report import write_report
+
+    store = Store(folder)
+    chosen = found_scale(scale, dataset, store, ARTEFACTS)
+    path = output or Path(f"report-{dataset}-{chosen.name}.html")
+    write_report(path, dataset, chosen, store)
+    click.echo(path.resolve())
+
+
+@paper.command(
+    epilog=examples("paper fetch ct song", "paper fetch ct --from slice_localization_data.zip")
+)
+@click.argument("names", type=click.Choice(["ct", "song"]), nargs=-1, required=True)
+@click.option(
+    "--from", "source", type=click.Path(path_type=Path), help="A file that you have already."
+)
+@DATA
+def fetch(names: tuple[str, ...], source: Path | None, data: Path | None) -> None:
+    """Download CT Position or Song Year from UCI's archive, check and keep them."""
+    from softbins.paper.data import originals
+
+    if source is not None and len(names) > 1:
+        raise click.UsageError("--from: one file is one dataset; name it alone")
+    for name in names:
+        click.echo(originals.fetch(name, data or originals.default_folder(), source, progress=True))
+
+
+def found_scale(name: str | None, dataset: str, store: Store, artefacts: Iterable[str]) -> Scale:
+    """The scale asked for, or the largest of which some run is finished."""
+    if name is not None:
+        return SCALES[name]
+    known: list[Artefact] = [artefact for artefact in ARTEFACTS if artefact in set(artefacts)]
+    for scale in reversed(SCALES.values()):
+        if any(store.has(run) for run in plan(known, dataset, scale)):
+            return scale
+    return SCALES["paper"]

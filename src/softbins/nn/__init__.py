@@ -1,0 +1,1 @@
+"""Networks and their training: objectives, stacks of members, optimizers, the training loop."""

@@ -1,0 +1,410 @@
+"""The one training loop: a stack of members, mini-batches, Adam, early stopping, checkpoints.
+
+It knows no losses and no datasets, only an `Objective` and tensors. Members may differ in seed,
+in training rows, and in the parameters of the objective.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, get_args
+
+import torch
+from torch import Tensor
+
+from softbins._checks import require_number
+from softbins.nn.adam import Adam
+from softbins.nn.muon import Muon
+from softbins.nn.objectives import Objective
+from softbins.nn.stack import Stack
+from softbins.nn.standardize import moments
+
+CHUNK = 4096  # rows at a time where no gradient is needed
+MOST_ENCODED = 2**26  # numbers, a quarter of a gigabyte
+WARM_UP = 0.05  # of the steps, in which a learning rate that falls along a cosine rises first
+# Initial weights and training draw from different streams of the same seed.
+TRAINING_STREAM = 2**32
+
+Part = Literal["train", "validation"]
+Monitor = Literal["objective", "mae", "rmse"]
+Optimiser = Literal["adam", "muon"]
+Progress = Callable[[int, int, float, dict[str, float]], None]
+Row = dict[str, float | int]
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train. The defaults are the paper's (Section 4), with Keras's epsilon for Adam."""
+
+    epochs: int = 100
+    batch_size: int = 256
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    optimiser: Optimiser = "adam"
+    schedule: Literal["constant", "cosine"] = "constant"
+    adam_epsilon: float = 1e-7
+    beta_2: float = 0.999  # Adam's memory of squared gradients
+    max_seconds: float | None = None
+    # Stop a member that has not improved for `patience` epochs, and go back to its best one.
+    patience: int | None = None
+    monitor: Monitor = "objective"
+    # What to evaluate after every epoch, for the history.
+    evaluate: tuple[Part, ...] = ("validation",)
+    gradient_norm: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: must be at least 1, got {getattr(self, name)}")
+        require_number("learning_rate", self.learning_rate)
+        require_number("weight_decay", self.weight_decay, "at least 0")
+        require_number("beta_2", self.beta_2, "in [0, 1)")
+        if self.max_seconds is not None:
+            require_number("max_seconds", self.max_seconds)
+        if self.monitor not in get_args(Monitor):
+            raise ValueError(f"monitor: expected one of {get_args(Monitor)}, got {self.monitor!r}")
+        if self.schedule not in ("constant", "cosine"):
+            raise ValueError(f"schedule: expected 'constant' or 'cosine', got {self.schedule!r}")
+        if self.optimiser not in get_args(Optimiser):
+            raise ValueError(f"optimiser: expected 'adam' or 'muon', got {self.optimiser!r}")
+
+
+class Trainer:
+    """Trains a stack on rows of X (n, features) and y (n,).
+
+    `rows[v]` are the training rows of member v, `validation[v]` those it is judged on, and
+    `weight` (n,) weighs the rows. Members need the same number of batches in an epoch.
+    `run` trains to the end and may be called again after `resume`.
+    """
+
+    def __init__(
+        self,
+        network: Stack,
+        objective: Objective,
+        x: Tensor,
+        y: Tensor,
+        rows: Sequence[Tensor],
+        seeds: Sequence[int],
+        settings: Settings,
+        validation: Sequence[Tensor] | None = None,
+        weight: Tensor | None = None,
+        standardise: bool = True,
+    ) -> None:
+        self.network, self.objective, self.settings = network, objective, settings
+        self.x, self.y, self.weight = x, y, weight
+        self.rows, self.validation = list(rows), None if validation is None else list(validation)
+        self._check(seeds)
+        self.generators = [torch.Generator().manual_seed(s + TRAINING_STREAM) for s in seeds]
+        self.steps = math.ceil(max(map(len, self.rows)) / settings.batch_size)
+        self.parameters = [p for p in network.parameters() if p.requires_grad]
+        self.encoded = self._encoded()
+        self.optimiser = self._optimiser()
+        # Members that have stopped leave the stack; all are back in it when the training ends.
+        self.running = list(range(network.members))
+        self.objective_of_running = objective
+        self.whole = [(t, t.data) for t in (*network.parameters(), *network.buffers())]
+        self.epoch, self.seconds = 0, 0.0
+        self.history: list[Row] = []
+        self.best = [p.detach().clone() for p in self.parameters]
+        self.best_score = torch.full((network.members,), math.inf, dtype=torch.float64)
+        self.best_epoch = torch.zeros(network.members, dtype=torch.int64)
+        if standardise:
+            network.standardise(*moments(x, self.rows, weight))
+
+    def _encoded(self) -> Tensor | None:
+        """Each row's target as its gradient takes it, unless that would need much memory."""
+        if len(self.y) * self.objective.outputs > MOST_ENCODED:
+            return None
+        parts = [self.objective.encoded(part) for part in self.y.split(CHUNK)]
+        known = [part for part in parts if part is not None]
+        return torch.cat(known) if known else None
+
+    def _optimiser(self) -> Adam:
+        chosen, rate = self.settings, self.settings.learning_rate
+        how = {"beta_2": chosen.beta_2, "epsilon": chosen.adam_epsilon}
+        how["weight_decay"] = chosen.weight_decay
+        if chosen.optimiser == "adam":
+            return Adam(self.parameters, rate, **how)
+        return Muon(self.parameters, self.network.matrices(), rate, **how)
+
+    def _check(self, seeds: Sequence[int]) -> None:
+        members, batch = self.network.members, self.settings.batch_size
+        if not (len(self.rows) == len(seeds) == members):
+            raise ValueError(
+                f"rows, seeds: need one for each of {members} members, "
+                f"got {len(self.rows)} and {len(seeds)}"
+            )
+        steps = {math.ceil(len(rows) / batch) for rows in self.rows}
+        if len(steps) > 1 or 0 in steps:
+            raise ValueError(
+                f"rows: members of a stack need the same number of batches, got {sorted(steps)}; "
+                "train the others in a stack of their own"
+            )
+        if self.settings.patience is not None and self.validation is None:
+            raise ValueError("patience: early stopping needs validation rows, got none")
+
+    # The loop
+
+    def run(self, progress: Progress | None = None, until: int | None = None) -> None:
+        """Train until the last epoch, the time limit, or until every member has stopped.
+
+        Or until so many epochs are over, to go on in another call.
+        """
+        before, start = self.seconds, time.perf_counter()
+        last = self.settings.epochs if until is None else until
+        while not self.finished and self.epoch < last:
+            self._train_epoch(start - before)
+            self.epoch += 1
+            self.seconds = before + time.perf_counter() - start
+            summary = self._record()
+            self._keep_running(self._active().nonzero().flatten().tolist())
+            if progress is not None:
+                progress(self.epoch, self.settings.epochs, self.seconds, summary)
+        self.network.forget_masks()
+        if self.finished:
+            self._restore()
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to train."""
+        limit = self.settings.max_seconds
+        timed_out = limit is not None and self.epoch > 0 and self.seconds >= limit
+        return self.epoch >= self.settings.epochs or timed_out or not self._active().any()
+
+    def _active(self) -> Tensor:
+        """The members that have not run out of patience."""
+        if self.settings.patience is None:
+            return torch.ones_like(self.best_epoch, dtype=torch.bool)
+        return self.epoch - self.best_epoch < self.settings.patience
+
+    @torch.no_grad()
+    def _keep_running(self, running: list[int]) -> None:
+        """Cut the stack down to some of its members; the last to stop stay to the end."""
+        if not running or running == self.running:
+            return
+        index = torch.tensor([self.running.index(member) for member in running])
+        self.network.keep(index)
+        for state in self.optimiser.state.values():
+            for name, moment in state.items():
+                if moment.ndim:
+                    state[name] = moment[index.to(moment.device)]
+        self.running = running
+        self.objective_of_running = self.objective.member(torch.tensor(running))
+
+    def _train_epoch(self, start: float) -> None:
+        self.network.train()
+        self.network.forget_masks()
+        limit = self.settings.max_seconds
+        for step, (index, weight) in enumerate(self._batches()):
+            self._anneal(self.epoch * self.steps + step)
+            self._step(index, weight)
+            if limit is not None and time.perf_counter() - start >= limit:
+                return
+
+    def _step(self, index: Tensor, weight: Tensor | None) -> None:
+        objective, generators = self.objective_of_running, self._of_running(self.generators)
+        self.optimiser.zero_grad()
+        if self.encoded is None:
+            x, y = self._data(index)
+            noisy = self._noisy(y)  # drawn before the network's masks
+            objective.total(self.network(x, generators), noisy, weight).backward()
+        else:
+            flat = index.reshape(-1)
+            x = self.x.index_select(0, flat).view(*index.shape, -1)
+            outputs, pull = self.network.step(x, generators)
+            encoded = self.encoded.index_select(0, flat).view_as(outputs)
+            pull(objective.gradient(outputs, encoded, weight))
+        if objective.clipping is not None:
+            self._clip(objective.clipping)
+        self.optimiser.step()
+
+    def _of_running(self, values: Sequence[Value]) -> list[Value]:
+        return [values[member] for member in self.running]
+
+    def _data(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs (V, rows, features) and targets (V, rows); index_select is the fast way."""
+        flat = index.reshape(-1)
+        x = self.x.index_select(0, flat).view(*index.shape, -1)
+        return x, self.y.index_select(0, flat).view(index.shape)
+
+    def _batches(self) -> Iterator[tuple[Tensor, Tensor | None]]:
+        """Row numbers (V, batch) of every step, and weights where rows do not count the same.
+
+        Members with fewer rows fill their last batch with rows of weight 0.
+        """
+        chosen, generators = self._of_running(self.rows), self._of_running(self.generators)
+        longest, batch = max(map(len, chosen)), self.settings.batch_size
+        order = torch.zeros(len(chosen), longest, dtype=torch.int64)
+        for filled, rows, generator in zip(order, chosen, generators, strict=True):
+            filled[: len(rows)] = rows[torch.randperm(len(rows), generator=generator)]
+        for start in range(0, longest, batch):
+            index = order[:, start : start + batch].to(self.x.device)
+            yield index, self._weights(index, start)
+
+    def _weights(self, index: Tensor, start: int) -> Tensor | None:
+        chosen = self._of_running(self.rows)
+        if self.weight is None and start + index.shape[1] <= min(map(len, chosen)):
+            return None
+        sizes = torch.tensor([len(rows) - start for rows in chosen]).clamp(max=index.shape[1])
+        real = torch.arange(index.shape[1]) < sizes.unsqueeze(-1)
+        weights = (real / sizes.unsqueeze(-1)).to(self.y)
+        if self.weight is not None:
+            means = torch.stack([self.weight[rows].mean() for rows in chosen])
+            weights = weights * self.weight[index] / means.unsqueeze(-1)
+        return weights
+
+    def _noisy(self, y: Tensor) -> Tensor:
+        noise = self.objective_of_running.target_noise
+        if isinstance(noise, float) and noise == 0:
+            return y
+        draws = [torch.randn(y.shape[1], generator=g) for g in self._of_running(self.generators)]
+        return y + noise * torch.stack(draws).to(y)
+
+    def _clip(self, threshold: float | Tensor) -> None:
+        """Scale each member's gradient to at most the threshold, as one vector over all layers."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        # In float64, so that the norm's last digit does not depend on the rest of the stack.
+        squares = [g.flatten(1).double().square().sum(1) for g in gradients]
+        norm = torch.stack(squares).sum(0).sqrt()
+        limit = threshold.view(-1) if isinstance(threshold, Tensor) else threshold
+        factor = (limit / (norm + 1e-12)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(factor.to(gradient).view(-1, *(1,) * (gradient.ndim - 1)))
+
+    def _anneal(self, step: int) -> None:
+        """The learning rate falls along a cosine, and dropout along one of half the length.
+
+        Noise in the targets stops members early, while dropout helps them; those that go on have
+        something to learn that dropout would keep from them. The first steps are smaller: where
+        nothing is known of the gradients yet, large ones may spoil a network for good.
+        """
+        if self.settings.schedule == "cosine":
+            total = self.steps * self.settings.epochs
+            ends = (step / total, 2 * step / total)
+            rate, dropout = ((1 + math.cos(math.pi * min(1, done))) / 2 for done in ends)
+            rising = min(1, (step + 1) / (WARM_UP * total))
+            self.optimiser.rate = self.settings.learning_rate * rate * rising
+            self.network.strength = dropout
+
+    # Judging
+
+    def _record(self) -> dict[str, float]:
+        """Add this epoch to the history, keep the best weights, and return a short summary."""
+        results: dict[str, Tensor] = {}
+        for part in self.settings.evaluate:
+            rows = self.rows if part == "train" else self.validation
+            if rows is not None:
+                scores = self.evaluate(self._of_running(rows))
+                results |= {f"{part}_{name}": value for name, value in scores.items()}
+        if self.settings.gradient_norm:
+            results["gradient_norm"] = self.gradient_norm()
+        for place, member in enumerate(self.running):
+            values = {name: value[place].item() for name, value in results.items()}
+            self.history.append({"member": member, "epoch": self.epoch} | values)
+        if self.settings.patience is not None:
+            self._keep_best(results)
+        return {name: value.mean().item() for name, value in results.items()}
+
+    @torch.no_grad()
+    def _keep_best(self, results: dict[str, Tensor]) -> None:
+        name = f"validation_{self.settings.monitor}"
+        if name in results:
+            score = results[name]
+        else:
+            assert self.validation is not None
+            score = self.evaluate(self._of_running(self.validation))[self.settings.monitor]
+        running = torch.tensor(self.running)
+        better = score < self.best_score[running]
+        self.best_score[running[better]] = score[better]
+        self.best_epoch[running[better]] = self.epoch
+        for kept, parameter in zip(self.best, self.parameters, strict=True):
+            kept[running[better]] = parameter[better]
+
+    @torch.no_grad()
+    def _restore(self) -> None:
+        """All members again, each with its best weights."""
+        if self.settings.patience is None:
+            return
+        for tensor, whole in self.whole:
+            tensor.data = whole
+        for kept, parameter in zip(self.best, self.parameters, strict=True):
+            parameter.copy_(kept)
+        self.running = list(range(len(self.rows)))
+        self.network.members, self.objective_of_running = len(self.rows), self.objective
+
+    @torch.no_grad()
+    def evaluate(self, rows: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Weighted mean objective, MAE and RMSE of each member on its rows, without dropout."""
+        self.network.eval()
+        objective = self.objective_of_running
+        sums = torch.zeros(4, self.network.members, dtype=torch.float64)
+        for index, real in _chunks(rows):
+            x, y = self._data(index)
+            outputs = self.network(x)
+            # Targets are float64 where float32 would blur them, and means as well.
+            error = (objective.decode(outputs.to(y)) - y).double()
+            losses = objective.rows(outputs, y).double()
+            weight = torch.ones_like(error) if self.weight is None else self.weight[index].double()
+            parts = torch.stack([losses, error.abs(), error.square(), torch.ones_like(error)])
+            sums += torch.where(real, parts * weight, 0.0).sum(-1).cpu()
+        loss, mae, mse = sums[:3] / sums[3]
+        return {"objective": loss, "mae": mae, "rmse": mse.sqrt()}
+
+    def gradient_norm(self) -> Tensor:
+        """Norm of the gradient of the mean training loss in the last layer's parameters."""
+        self.network.eval()
+        last = self.network.last_layer()
+        total = [torch.zeros_like(p) for p in last]
+        chosen = self._of_running(self.rows)
+        sizes = torch.tensor([len(rows) for rows in chosen]).unsqueeze(-1)
+        for index, real in _chunks(chosen):
+            x, y = self._data(index)
+            loss = self.objective_of_running.total(self.network(x), y, (real / sizes).to(y))
+            for sum_, part in zip(total, torch.autograd.grad(loss, last), strict=True):
+                sum_ += part
+        return torch.stack([t.flatten(1).square().sum(1) for t in total]).sum(0).sqrt()
+
+    # Checkpoints
+
+    def checkpoint(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Everything that `resume` needs, as plain data and tensors."""
+        tensors = {f"parameter.{i}": p.detach().clone() for i, p in enumerate(self.parameters)}
+        tensors |= {f"best.{i}": p.clone() for i, p in enumerate(self.best)}
+        for i, parameter in enumerate(self.parameters):
+            for name, value in self.optimiser.state[parameter].items():
+                tensors[f"adam.{i}.{name}"] = value.clone()
+        for i, generator in enumerate(self.generators):
+            tensors[f"generator.{i}"] = generator.get_state()
+        tensors |= {"best_score": self.best_score.clone(), "best_epoch": self.best_epoch.clone()}
+        state = {"epoch": self.epoch, "seconds": self.seconds, "history": list(self.history)}
+        return state | {"running": list(self.running)}, tensors
+
+    @torch.no_grad()
+    def resume(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Go on where `checkpoint` was taken, by a trainer made with the same arguments."""
+        self._keep_running(state["running"])
+        for i, parameter in enumerate(self.parameters):
+            parameter.copy_(tensors[f"parameter.{i}"])
+            self.best[i].copy_(tensors[f"best.{i}"])
+            for name, value in self.optimiser.state[parameter].items():
+                value.copy_(tensors[f"adam.{i}.{name}"])
+        for i, generator in enumerate(self.generators):
+            generator.set_state(tensors[f"generator.{i}"])
+        self.best_score.copy_(tensors["best_score"])
+        self.best_epoch.copy_(tensors["best_epoch"])
+        self.epoch, self.seconds = state["epoch"], state["seconds"]
+        self.history = list(state["history"])
+
+
+def _chunks(rows: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Row numbers (V, chunk) and which of them are real, where members differ in length."""
+    longest = max(map(len, rows))
+    padded = torch.zeros(len(rows), longest, dtype=torch.int64)
+    for filled, part in zip(padded, rows, strict=True):
+        filled[: len(part)] = part
+    real = torch.arange(longest) < torch.tensor([len(part) for part in rows]).unsqueeze(-1)
+    yield from zip(padded.split(CHUNK, 1), real.split(CHUNK, 1), strict=True)

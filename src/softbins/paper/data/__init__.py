@@ -1,0 +1,1 @@
+"""The paper's datasets: the original files, simulated stand-ins, and their splits."""

@@ -1,0 +1,1 @@
+"""What a model is worth, as scores and as pages."""

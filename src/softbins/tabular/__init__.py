@@ -1,0 +1,1 @@
+"""Estimators for tables, and everything that serves them."""

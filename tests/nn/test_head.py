@@ -1,0 +1,140 @@
+"""A sharp histogram for the units of trained networks."""
+
+import numpy as np
+import pytest
+import torch
+
+from softbins.nn import head as heads
+from softbins.nn.head import fit_head
+from softbins.nn.stack import EmbeddedMLP
+from softbins.nn.trainer import Settings
+from softbins.tabular.auto_bins import equal_bins, histogram_objective
+
+ROWS, FEATURES, SEEDS = 400, 2, (3, 4)
+SETTINGS = Settings(batch_size=64, weight_decay=0.0)
+
+
+def network(seeds=SEEDS):
+    return EmbeddedMLP(FEATURES, [0], (12,), 5, seeds)
+
+
+@pytest.fixture
+def table():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(ROWS, FEATURES, generator=generator)
+    y = x[:, 0] + (0.1 + 0.4 * (x[:, 1] > 0)) * torch.randn(ROWS, generator=generator)
+    return x, y, histogram_objective(equal_bins(y.double().numpy(), 40, 1.5), 1.5)
+
+
+def loss(stack, layer, x, y, objective, rows):
+    """The mean loss of each member on some rows."""
+    weight, bias = layer
+    with torch.no_grad():
+        outputs = stack.units(x[rows].expand(stack.members, -1, -1)) @ weight + bias
+        return objective.rows(outputs, y[rows].expand(stack.members, -1)).mean(-1)
+
+
+def everything(stack):
+    return [torch.arange(ROWS)] * stack.members
+
+
+def test_it_finds_the_least_loss(table):
+    x, y, objective = table
+    stack = network()
+    found = fit_head(stack, objective, x, y, everything(stack), SEEDS, SETTINGS)
+    ours = loss(stack, found, x, y, objective, torch.arange(ROWS))
+    units = stack.units(x.expand(2, -1, -1)).detach()
+    weight = torch.zeros(2, 12, 40, requires_grad=True)
+    bias = torch.zeros(2, 1, 40, requires_grad=True)
+    optimiser = torch.optim.LBFGS([weight, bias], max_iter=500, line_search_fn="strong_wolfe")
+
+    def closure():
+        optimiser.zero_grad()
+        total = objective.rows(units @ weight + bias, y.expand(2, -1)).mean(-1).sum()
+        total.backward()
+        return total
+
+    optimiser.step(closure)
+    least = loss(stack, (weight, bias), x, y, objective, torch.arange(ROWS))
+    nothing = torch.zeros(2, 12, 40), heads._average(objective, y.expand(2, -1)).float()
+    before = loss(stack, nothing, x, y, objective, torch.arange(ROWS))
+    # A few hundred steps gain most of what there is to gain; the rest would be learnt by heart.
+    assert (ours - least < 0.2 * (before - least)).all()
+
+
+def test_the_networks_stay_as_they_are(table):
+    x, y, objective = table
+    stack = network()
+    before = [p.detach().clone() for p in stack.parameters()]
+    weight, bias = fit_head(stack, objective, x, y, everything(stack), SEEDS, SETTINGS)
+    assert weight.shape == (2, 12, 40)
+    assert bias.shape == (2, 1, 40)
+    assert not weight.requires_grad
+    for parameter, old in zip(stack.parameters(), before, strict=True):
+        assert torch.equal(parameter, old)
+
+
+def test_a_member_learns_from_its_own_rows(table):
+    x, y, objective = table
+    rows = [torch.arange(0, ROWS, 2), torch.arange(1, ROWS - 40, 2)]
+    stack = network()
+    first = fit_head(stack, objective, x, y, rows, SEEDS, SETTINGS)
+    changed = y.clone()
+    changed[rows[1]] = y.flip(0)[rows[1]]
+    second = fit_head(stack, objective, x, changed, rows, SEEDS, SETTINGS)
+    torch.testing.assert_close(first[0][0], second[0][0], rtol=0, atol=1e-4)
+    assert (first[0][1] - second[0][1]).abs().max() > 0.2
+
+
+def test_a_member_alone_is_itself_in_a_stack(table):
+    x, y, objective = table
+    stack = network()
+    together = fit_head(stack, objective, x, y, everything(stack), SEEDS, SETTINGS)
+    for place, seed in enumerate(SEEDS):
+        single = network([seed])
+        alone = fit_head(single, objective, x, y, everything(single), [seed], SETTINGS)
+        for one, all_of_them in zip(alone, together, strict=True):
+            torch.testing.assert_close(one[0], all_of_them[place], rtol=0, atol=1e-3)
+
+
+def test_rows_without_weight_do_not_count(table):
+    x, y, objective = table
+    stack, spoilt = network(), y.clone()
+    spoilt[::2] = y.flip(0)[::2]
+    weight = torch.ones(ROWS)
+    weight[::2] = 0
+    found = fit_head(stack, objective, x, spoilt, everything(stack), SEEDS, SETTINGS, weight)
+    plain = fit_head(stack, objective, x, spoilt, everything(stack), SEEDS, SETTINGS)
+    real = torch.arange(1, ROWS, 2)
+    better = loss(stack, found, x, y, objective, real) - loss(stack, plain, x, y, objective, real)
+    assert (better < -0.05).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch", "expected"), [(600, 64, 24), (3000, 128, 17), (10**6, 256, 12)]
+)
+def test_how_long_it_trains(rows, batch, expected):
+    settings = heads._settings(Settings(batch_size=batch, max_seconds=1.0, patience=3), rows)
+    assert settings.epochs == expected
+    assert (settings.max_seconds, settings.patience) == (None, None)
+
+
+def test_many_rows_are_thinned_out(table, monkeypatch):
+    x, y, objective = table
+    stack, seen = network(), []
+    units = stack.units
+    monkeypatch.setattr(stack, "units", lambda part: seen.append(part.shape[1]) or units(part))
+    monkeypatch.setattr(heads, "MOST_UNITS", 2 * 12 * 150)
+    found = fit_head(stack, objective, x, y, everything(stack), SEEDS, SETTINGS)
+    assert sum(seen) == 134  # every third
+    assert np.isfinite(loss(stack, found, x, y, objective, torch.arange(ROWS)).numpy()).all()
+
+
+def test_batches_are_not_larger_than_it_needs(table):
+    """Large batches suit hidden layers; the head would be left with too few steps."""
+    x, y, objective = table
+    stack = network()
+    data = (stack, objective, x, y, everything(stack), SEEDS)
+    sizes = (heads.LARGEST_BATCH, 4 * heads.LARGEST_BATCH)
+    usual, large = (fit_head(*data, Settings(batch_size=size)) for size in sizes)
+    assert all(torch.equal(one, other) for one, other in zip(usual, large, strict=True))
