@@ -11,7 +11,8 @@ if _typing.TYPE_CHECKING:
     from softbins.bins import Bins
     from softbins.histogram import Histogram
     from softbins.losses import GradientBound, HistogramLoss, gradient_bound
-    from softbins.tabular.histogram_regressor import HistogramRegressor, load
+    from softbins.tabular.histogram_regressor import HistogramRegressor
+    from softbins.tabular.loading import load
     from softbins.tabular.neural_regressor import NeuralRegressor
     from softbins.targets import (
         FromCDF,
@@ -54,7 +55,8 @@ _ROOMS = {
     "losses": ["GradientBound", "HistogramLoss", "gradient_bound"],
     "tabular.neural_regressor": ["NeuralRegressor"],
     "_model_file": ["ModelFileError"],
-    "tabular.histogram_regressor": ["HistogramRegressor", "load"],
+    "tabular.histogram_regressor": ["HistogramRegressor"],
+    "tabular.loading": ["load"],
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

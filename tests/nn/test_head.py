@@ -1,17 +1,34 @@
 """A sharp histogram for the units of trained networks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from softbins import Bins, Gaussian
 from softbins.nn import head as heads
-from softbins.nn.head import fit_head
-from softbins.nn.stack import EmbeddedMLP
-from softbins.nn.trainer import Settings
-from softbins.tabular.auto_bins import equal_bins, histogram_objective
+from softbins.nn.embedded import EmbeddedMLP
+from softbins.nn.head import HeadSettings, fit_head
+from softbins.nn.objectives import HistogramObjective
+from softbins.nn.settings import Settings
+from softbins.nn.trainer import MemberData
 
 ROWS, FEATURES, SEEDS = 400, 2, (3, 4)
 SETTINGS = Settings(batch_size=64, weight_decay=0.0)
+HEAD = HeadSettings(
+    steps=400,
+    min_epochs=12,
+    max_epochs=24,
+    learning_rate=0.06,
+    max_batch_size=256,
+    max_units=2**26,
+)
+
+
+def fit(stack, objective, x, y, rows, seeds=SEEDS, settings=SETTINGS, weight=None, head=HEAD):
+    data = MemberData(x, y, rows, weight=weight)
+    return fit_head(stack, objective, data, seeds, settings, head)
 
 
 def network(seeds=SEEDS):
@@ -23,7 +40,8 @@ def table():
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(ROWS, FEATURES, generator=generator)
     y = x[:, 0] + (0.1 + 0.4 * (x[:, 1] > 0)) * torch.randn(ROWS, generator=generator)
-    return x, y, histogram_objective(equal_bins(y.double().numpy(), 40, 1.5), 1.5)
+    bins = Bins.covering(y, 40, 1.5)
+    return x, y, HistogramObjective(bins.low, bins.high, bins, Gaussian.of_bins(1.5))
 
 
 def loss(stack, layer, x, y, objective, rows):
@@ -41,22 +59,22 @@ def everything(stack):
 def test_it_finds_the_least_loss(table):
     x, y, objective = table
     stack = network()
-    found = fit_head(stack, objective, x, y, everything(stack), SEEDS, SETTINGS)
+    found = fit(stack, objective, x, y, everything(stack))
     ours = loss(stack, found, x, y, objective, torch.arange(ROWS))
     units = stack.units(x.expand(2, -1, -1)).detach()
     weight = torch.zeros(2, 12, 40, requires_grad=True)
     bias = torch.zeros(2, 1, 40, requires_grad=True)
-    optimiser = torch.optim.LBFGS([weight, bias], max_iter=500, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS([weight, bias], max_iter=500, line_search_fn="strong_wolfe")
 
     def closure():
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         total = objective.rows(units @ weight + bias, y.expand(2, -1)).mean(-1).sum()
         total.backward()
         return total
 
-    optimiser.step(closure)
+    optimizer.step(closure)
     least = loss(stack, (weight, bias), x, y, objective, torch.arange(ROWS))
-    nothing = torch.zeros(2, 12, 40), heads._average(objective, y.expand(2, -1)).float()
+    nothing = torch.zeros(2, 12, 40), heads._common_distribution(objective, y.expand(2, -1)).float()
     before = loss(stack, nothing, x, y, objective, torch.arange(ROWS))
     # A few hundred steps gain most of what there is to gain; the rest would be learnt by heart.
     assert (ours - least < 0.2 * (before - least)).all()
@@ -66,7 +84,7 @@ def test_the_networks_stay_as_they_are(table):
     x, y, objective = table
     stack = network()
     before = [p.detach().clone() for p in stack.parameters()]
-    weight, bias = fit_head(stack, objective, x, y, everything(stack), SEEDS, SETTINGS)
+    weight, bias = fit(stack, objective, x, y, everything(stack))
     assert weight.shape == (2, 12, 40)
     assert bias.shape == (2, 1, 40)
     assert not weight.requires_grad
@@ -78,10 +96,10 @@ def test_a_member_learns_from_its_own_rows(table):
     x, y, objective = table
     rows = [torch.arange(0, ROWS, 2), torch.arange(1, ROWS - 40, 2)]
     stack = network()
-    first = fit_head(stack, objective, x, y, rows, SEEDS, SETTINGS)
+    first = fit(stack, objective, x, y, rows)
     changed = y.clone()
     changed[rows[1]] = y.flip(0)[rows[1]]
-    second = fit_head(stack, objective, x, changed, rows, SEEDS, SETTINGS)
+    second = fit(stack, objective, x, changed, rows)
     torch.testing.assert_close(first[0][0], second[0][0], rtol=0, atol=1e-4)
     assert (first[0][1] - second[0][1]).abs().max() > 0.2
 
@@ -89,10 +107,10 @@ def test_a_member_learns_from_its_own_rows(table):
 def test_a_member_alone_is_itself_in_a_stack(table):
     x, y, objective = table
     stack = network()
-    together = fit_head(stack, objective, x, y, everything(stack), SEEDS, SETTINGS)
+    together = fit(stack, objective, x, y, everything(stack))
     for place, seed in enumerate(SEEDS):
         single = network([seed])
-        alone = fit_head(single, objective, x, y, everything(single), [seed], SETTINGS)
+        alone = fit(single, objective, x, y, everything(single), [seed])
         for one, all_of_them in zip(alone, together, strict=True):
             torch.testing.assert_close(one[0], all_of_them[place], rtol=0, atol=1e-3)
 
@@ -103,8 +121,8 @@ def test_rows_without_weight_do_not_count(table):
     spoilt[::2] = y.flip(0)[::2]
     weight = torch.ones(ROWS)
     weight[::2] = 0
-    found = fit_head(stack, objective, x, spoilt, everything(stack), SEEDS, SETTINGS, weight)
-    plain = fit_head(stack, objective, x, spoilt, everything(stack), SEEDS, SETTINGS)
+    found = fit(stack, objective, x, spoilt, everything(stack), weight=weight)
+    plain = fit(stack, objective, x, spoilt, everything(stack))
     real = torch.arange(1, ROWS, 2)
     better = loss(stack, found, x, y, objective, real) - loss(stack, plain, x, y, objective, real)
     assert (better < -0.05).all()
@@ -114,7 +132,7 @@ def test_rows_without_weight_do_not_count(table):
     ("rows", "batch", "expected"), [(600, 64, 24), (3000, 128, 17), (10**6, 256, 12)]
 )
 def test_how_long_it_trains(rows, batch, expected):
-    settings = heads._settings(Settings(batch_size=batch, max_seconds=1.0, patience=3), rows)
+    settings = heads._settings(Settings(batch_size=batch, max_seconds=1.0, patience=3), HEAD, rows)
     assert settings.epochs == expected
     assert (settings.max_seconds, settings.patience) == (None, None)
 
@@ -124,8 +142,8 @@ def test_many_rows_are_thinned_out(table, monkeypatch):
     stack, seen = network(), []
     units = stack.units
     monkeypatch.setattr(stack, "units", lambda part: seen.append(part.shape[1]) or units(part))
-    monkeypatch.setattr(heads, "MOST_UNITS", 2 * 12 * 150)
-    found = fit_head(stack, objective, x, y, everything(stack), SEEDS, SETTINGS)
+    few = replace(HEAD, max_units=2 * 12 * 150)
+    found = fit(stack, objective, x, y, everything(stack), head=few)
     assert sum(seen) == 134  # every third
     assert np.isfinite(loss(stack, found, x, y, objective, torch.arange(ROWS)).numpy()).all()
 
@@ -134,7 +152,8 @@ def test_batches_are_not_larger_than_it_needs(table):
     """Large batches suit hidden layers; the head would be left with too few steps."""
     x, y, objective = table
     stack = network()
-    data = (stack, objective, x, y, everything(stack), SEEDS)
-    sizes = (heads.LARGEST_BATCH, 4 * heads.LARGEST_BATCH)
-    usual, large = (fit_head(*data, Settings(batch_size=size)) for size in sizes)
+    settings = [Settings(batch_size=size * HEAD.max_batch_size) for size in (1, 4)]
+    usual, large = (
+        fit(stack, objective, x, y, everything(stack), settings=each) for each in settings
+    )
     assert all(torch.equal(one, other) for one, other in zip(usual, large, strict=True))

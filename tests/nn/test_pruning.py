@@ -3,17 +3,19 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
-from softbins import HistogramRegressor, load
-from softbins.nn import pruning as thinning
+from softbins.nn import pruning
 from softbins.nn.objectives import make_objective
+from softbins.nn.pruning import PruningRule, train_and_prune
+from softbins.nn.settings import Settings
 from softbins.nn.stack import StackedMLP
-from softbins.nn.trainer import Settings, Trainer
-from softbins.tabular import forest as boosting
-from softbins.tabular.defaults import EFFORTS
+from softbins.nn.trainer import MemberData, Trainer
+
+RULE = PruningRule(decide_after=0.25, max_gap=1.1, max_remaining=0.75, speedup=1.1)
+ALWAYS = PruningRule(decide_after=0.25, max_gap=math.inf, max_remaining=math.inf, speedup=1.1)
+PAIR = (0, 2)
 
 ROWS = 800
 EPOCHS = 40
@@ -37,14 +39,15 @@ def trainer(noise=0.0, folds=(FOLD, OTHER_FOLD, FOLD, OTHER_FOLD), epochs=EPOCHS
         monitor="rmse",
     )
     y = y.clamp(0, 1)
-    return Trainer(network, objective, x, y, rows, range(4), settings, list(folds))
+    data = MemberData(x, y, rows, list(folds))
+    return Trainer(network, objective, data, settings, range(4))
 
 
 def test_without_noise_two_members_go_on_in_the_time_of_all():
     first = trainer()
-    last = thinning.train(first)
-    early = round(thinning.EARLY * EPOCHS)
-    times = thinning.QUICKER * 4 / 2
+    last = train_and_prune(first, RULE, PAIR)
+    early = round(RULE.decide_after * EPOCHS)
+    times = RULE.speedup * 4 / 2
     assert last is not first
     assert last.network is first.network
     assert last.network.members == 2
@@ -55,15 +58,15 @@ def test_without_noise_two_members_go_on_in_the_time_of_all():
 
 
 def test_both_have_left_out_the_rows_that_judge_them():
-    last = thinning.train(trainer())
+    last = train_and_prune(trainer(), RULE, PAIR)
     assert last.validation == [FOLD, FOLD]
     assert all(torch.equal(rows, torch.cat([OTHER_FOLD, REST])) for rows in last.rows)
 
 
 def test_the_history_is_that_of_the_two_from_their_first_epoch_on():
     first = trainer()
-    last = thinning.train(first)
-    early = round(thinning.EARLY * EPOCHS)
+    last = train_and_prune(first, RULE, PAIR)
+    early = round(RULE.decide_after * EPOCHS)
     for place, member in enumerate((0, 2)):
         mine = [row for row in last.history if row["member"] == place]
         assert [row["epoch"] for row in mine] == list(range(1, last.epoch + 1))
@@ -74,38 +77,32 @@ def test_the_history_is_that_of_the_two_from_their_first_epoch_on():
 
 def test_noise_keeps_all_members():
     first = trainer(noise=0.1)
-    assert thinning.train(first) is first
+    assert train_and_prune(first, RULE, PAIR) is first
     assert first.network.members == 4
     assert first.settings.epochs == EPOCHS
 
 
-def test_members_without_a_partner_all_go_on():
-    folds = torch.arange(ROWS).split(100)[:4]
-    first = trainer(folds=folds)
-    assert thinning.train(first) is first
-    assert first.network.members == 4
-
-
-def test_a_pair_that_is_all_there_is_goes_on_as_it_was(monkeypatch):
-    monkeypatch.setattr(thinning, "_still_learns", lambda _: True)
+def test_a_pair_that_is_all_there_is_goes_on_as_it_was():
     first = trainer()
-    first.network.keep(torch.tensor([0, 2]))
-    data = (first.x, first.y, first.rows[::2], [0, 2], first.settings, [FOLD] * 2)
-    pair = Trainer(first.network, first.objective, *data)
-    assert thinning.train(pair) is pair
+    first.network.keep(torch.tensor(PAIR))
+    data = MemberData(first.x, first.y, first.rows[::2], [FOLD] * 2)
+    pair = Trainer(first.network, first.objective, data, first.settings, PAIR)
+    assert train_and_prune(pair, ALWAYS, (0, 1)) is pair
     assert pair.settings.epochs == EPOCHS
 
 
-def test_who_goes_on_does_so_as_if_nothing_had_happened(monkeypatch):
+def test_who_goes_on_does_so_as_if_nothing_had_happened():
     """With the epochs that were planned, the two end where they would have ended among four."""
-    monkeypatch.setattr(thinning, "_still_learns", lambda _: True)
-    monkeypatch.setattr(thinning, "QUICKER", 2 / 4)
     everybody, two = trainer(epochs=12), trainer(epochs=12)
     everybody.run()
-    thinning.train(two)
+    train_and_prune(two, replace(ALWAYS, speedup=2 / 4), PAIR)
     for theirs, ours in zip(everybody.network.parameters(), two.network.parameters(), strict=True):
         scale = theirs.abs().max()
         assert (theirs[[0, 2]] - ours).abs().max() <= 1e-5 * scale
+
+
+def test_the_two_keep_their_seeds():
+    assert train_and_prune(trainer(), ALWAYS, PAIR).seeds == list(PAIR)
 
 
 def test_nothing_is_decided_by_errors_that_are_no_numbers():
@@ -113,78 +110,18 @@ def test_nothing_is_decided_by_errors_that_are_no_numbers():
     first.run(until=10)
     for row in first.history:
         row["validation_mae"] = math.nan
-    assert not thinning._still_learns(first)
+    assert not pruning._learns_without_noise(first, RULE)
 
 
 def test_nothing_is_decided_once_members_have_stopped():
     first = trainer()
     first.run(until=10)
-    assert thinning._still_learns(first)
+    assert pruning._learns_without_noise(first, RULE)
     first._keep_running([0, 1, 2])
-    assert not thinning._still_learns(first)
+    assert not pruning._learns_without_noise(first, RULE)
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3])
 def test_few_epochs_are_enough(epochs):
-    last = thinning.train(trainer(epochs=epochs))
+    last = train_and_prune(trainer(epochs=epochs), RULE, PAIR)
     assert last.epoch >= epochs
-
-
-# In a regressor
-
-
-@pytest.fixture
-def _always(monkeypatch):
-    """A short training of the fast preset, which always thins its members out."""
-    monkeypatch.setattr(thinning, "_still_learns", lambda _: True)
-    monkeypatch.setattr(boosting, "ROUNDS", 10)
-    short = replace(EFFORTS["fast"], epochs=((math.inf, 12),), steps=1)
-    monkeypatch.setitem(EFFORTS, "fast", short)
-
-
-def table(rows=1200):
-    generator = np.random.default_rng(0)
-    x = generator.uniform(size=(rows, 3))
-    return x, x @ [3.0, 2.0, 1.0]
-
-
-def fitted(**options):
-    small = {"hidden": (16,), "random_state": 0, "embeddings": False, "trees": False}
-    return HistogramRegressor(**small | options).fit(*table())
-
-
-@pytest.mark.parametrize("trees", [True, False])
-@pytest.mark.usefixtures("_always")
-def test_the_fast_preset_ends_with_two_networks(trees, tmp_path):
-    model = fitted(preset="fast", trees=trees)
-    assert model.network_.members == 2
-    assert model.n_epochs_ > 12
-    assert {row["member"] for row in model.history_} == {0, 1}
-    x, y = table()
-    low, high = model.predict_interval(x).T
-    assert np.mean((low <= y) & (y <= high)) > 0.8
-    model.save(tmp_path / "two.model")
-    assert np.array_equal(load(tmp_path / "two.model").predict(x), model.predict(x))
-
-
-@pytest.mark.usefixtures("_always")
-def test_the_rows_that_calibrate_are_those_that_both_have_left_out():
-    """An eighth of the rows, 150, whose depths are kept."""
-    model = fitted(preset="fast")
-    assert len(model.finish_.intervals["central"].depths) == 150
-
-
-@pytest.mark.usefixtures("_always")
-@pytest.mark.parametrize(
-    ("options", "members"),
-    [
-        ({"preset": "default", "max_epochs": 4}, 16),
-        ({"preset": "fast", "max_epochs": 12}, 4),
-        ({"preset": "fast", "members": 6}, 6),
-        ({"preset": "fast", "early_stopping": False}, 4),
-    ],
-)
-def test_otherwise_all_networks_stay(options, members):
-    model = fitted(**options)
-    assert model.network_.members == members
-    assert model.n_epochs_ <= 12

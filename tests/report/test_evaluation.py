@@ -251,8 +251,8 @@ def test_the_page_says_what_was_judged_and_how_it_was_trained(found, text):
     expected = {"model": "some.model", "data": "new.csv", "rows": 40}
     expected |= {"objective": found.model.objective, "members": found.model.network_.members}
     expected |= training_summary(found.model)
-    if hasattr(found.model, "finish_"):
-        finish = found.model.finish_
+    if hasattr(found.model, "aggregator_"):
+        finish = found.model.aggregator_
         expected |= {"share_of_trees": finish.share, "temperature": finish.temperature.t}
         expected |= {"calibration_rows": 20, "bias_of_bins": found.model.bins_.bias._asdict()}
     for name, value in expected.items():

@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,10 +9,12 @@ from torch.distributions import Normal
 
 from softbins import Bins, Histogram, scores
 from softbins.calibration import Conformal, Temperature
-from softbins.nn.stack import EmbeddedMLP
-from softbins.tabular import aggregate as ensemble
-from softbins.tabular.aggregate import KINDS, Finish, _extrapolated, refined
-from softbins.tabular.auto_bins import automatic_bins, blurred_objective, histogram_objective
+from softbins.tabular import sharpness
+from softbins.tabular.aggregate import KINDS, Aggregator, Outputs, _extrapolated
+from softbins.tabular.defaults import DEFAULTS
+from softbins.tabular.objectives import histogram_objective
+from softbins.tabular.sharpness import HeldOut, most_splits, narrowest_temperature, split_bins
+from tests.tabular.target_tables import TARGETS, blurred_for
 
 ONE = Temperature(1.0)
 BINS = Bins.uniform(-12.0, 12.0, 96)  # a quarter of the noise below
@@ -38,7 +41,26 @@ def fit(mean, trees, y, weight=None, deviation=1.0):
     trees = None if trees is None else np.asarray(trees, dtype=np.float64)
     weight = None if weight is None else torch.as_tensor(weight, dtype=torch.float64)
     y = torch.as_tensor(y, dtype=torch.float64)
-    return Finish.fit(objective(), outputs.unsqueeze(0), trees, y, weight)
+    return fit_members(outputs.unsqueeze(0), y, trees, weight)
+
+
+def fit_members(outputs, y, trees=None, weight=None, ensemble_size=1, splits=16, **calibration):
+    """An aggregator for outputs (members, n, k), with some numbers other than the defaults."""
+    defaults = replace(DEFAULTS, calibration=replace(DEFAULTS.calibration, **calibration))
+    return Aggregator.fit(
+        objective(),
+        Outputs(outputs, trees),
+        y,
+        weight,
+        defaults=defaults,
+        max_bin_splits=splits,
+        ensemble_size=ensemble_size,
+    )
+
+
+def aggregator(of):
+    """One that changes nothing."""
+    return Aggregator(of, 0.0, 1, ONE, ONE, {})
 
 
 # The share of the trees
@@ -61,14 +83,14 @@ SHARES = {
 @pytest.mark.parametrize("case", SHARES)
 def test_share(case):
     mean, trees, y, weight, expected = SHARES[case]
-    assert fit(mean, trees, y, weight).share == pytest.approx(expected, abs=1e-6)
+    assert fit(mean, trees, y, weight).tree_share == pytest.approx(expected, abs=1e-6)
 
 
 def test_share_of_noise():
     mean, y = simulated(1000)
     noise = 5 * torch.randn(1000, dtype=torch.float64)
-    assert fit(mean, noise.numpy(), y).share == 0.0
-    assert fit(noise.clamp(-9, 9), mean.numpy(), y).share == pytest.approx(1, abs=0.05)
+    assert fit(mean, noise.numpy(), y).tree_share == 0.0
+    assert fit(noise.clamp(-9, 9), mean.numpy(), y).tree_share == pytest.approx(1, abs=0.05)
 
 
 def test_share_of_two_that_err_independently():
@@ -76,15 +98,15 @@ def test_share_of_two_that_err_independently():
     _, y = simulated(2000)
     mean = y + 1.0 * torch.randn(len(y), dtype=torch.float64)
     trees = y + 0.5 * torch.randn(len(y), dtype=torch.float64)
-    found = fit(mean.clamp(-9, 9), trees.numpy(), y).share
+    found = fit(mean.clamp(-9, 9), trees.numpy(), y).tree_share
     assert found == pytest.approx(1 / (1 + 0.25), abs=0.04)
 
 
 def test_a_gain_too_small_is_not_worth_the_trees():
     # The share would be 1/2 of a gap of 0.1, which saves 0.0025 of the 1.0025 that is there.
     y = np.array([1.05, -0.95] * 10)
-    assert fit(np.zeros(20), np.full(20, 0.1), y).share == 0.0
-    assert fit(np.zeros(20), np.full(20, 1.0), y + 0.45).share == pytest.approx(0.5, abs=1e-6)
+    assert fit(np.zeros(20), np.full(20, 0.1), y).tree_share == 0.0
+    assert fit(np.zeros(20), np.full(20, 1.0), y + 0.45).tree_share == pytest.approx(0.5, abs=1e-6)
 
 
 # The temperature
@@ -97,7 +119,7 @@ def test_temperature_gives_the_forecast_its_right_width(deviation):
     finish = fit(mean, None, y, deviation=deviation)
     assert finish.temperature.t == pytest.approx(1 / deviation**2, rel=0.15)
     outputs = forecasts(mean, deviation).unsqueeze(0)
-    finished = finish.distribution(objective(), outputs, None)
+    finished = finish.distribution(Outputs(outputs, None))
     assert finished.stddev.mean().item() == pytest.approx(1.0, rel=0.08)
     raw = Histogram(BINS, logits=outputs[0])
     assert scores.crps(finished, y) <= scores.crps(raw, y) + 1e-9
@@ -110,13 +132,13 @@ def test_the_distribution_has_the_mean_that_is_predicted():
     mean, y = simulated(200)
     trees = (y + 0.1).numpy()
     finish = fit(mean, trees, y, deviation=2.0)
-    assert 0 < finish.share <= 1
+    assert 0 < finish.tree_share <= 1
     outputs = forecasts(torch.stack([mean, mean + 0.5, mean - 0.1]), 2.0)
-    predicted = finish.mean(objective(), outputs, trees)
+    predicted = finish.mean(Outputs(outputs, trees))
     members = Histogram(BINS, logits=outputs).mean.mean(0)
-    expected = (1 - finish.share) * members + finish.share * torch.from_numpy(trees)
+    expected = (1 - finish.tree_share) * members + finish.tree_share * torch.from_numpy(trees)
     torch.testing.assert_close(predicted, expected)
-    distribution = finish.distribution(objective(), outputs, trees)
+    distribution = finish.distribution(Outputs(outputs, trees))
     torch.testing.assert_close(distribution.mean, predicted, rtol=0, atol=1e-8)
 
 
@@ -124,35 +146,30 @@ def test_members_that_agree_are_as_one():
     mean, y = simulated(50)
     finish = fit(mean, None, y, deviation=2.0)
     outputs = forecasts(mean, 2.0)
-    one, three = (finish.distribution(objective(), outputs.expand(n, -1, -1), None) for n in (1, 3))
+    one, three = (finish.distribution(Outputs(outputs.expand(n, -1, -1), None)) for n in (1, 3))
     torch.testing.assert_close(one.probs, three.probs)
 
 
 def test_pooled_gaussians_are_no_wider_than_they_are():
     # The geometric mean of two Gaussians of one width is the Gaussian half-way.
-    finish = Finish(0.0, 1, ONE, ONE, {})
+    finish = aggregator(objective())
     outputs = forecasts(torch.tensor([[-1.0], [2.0]]), 1.0)
-    pooled = finish.distribution(objective(), outputs, None)
+    pooled = finish.distribution(Outputs(outputs, None))
     assert pooled.mean.item() == pytest.approx(0.5)
     assert pooled.stddev.item() == pytest.approx(1.0, rel=1e-2)
 
 
 def test_the_blurred_mean_is_predicted_and_the_sharp_histogram_is_shown():
-    y = np.random.default_rng(0).normal(size=300)
-    sharp = histogram_objective(automatic_bins(y, 100, 2.0), 2.0)
-    both = blurred_objective(y, sharp, 0.1, 64)
+    both = blurred_for("normal", 0.1)
     blurred = both.blurred.constant(torch.full((1, 1), 0.0, dtype=torch.float64))
-    other = sharp.constant(torch.full((1, 1), -0.2, dtype=torch.float64))
-    finish, outputs = (
-        Finish(0.0, 1, ONE, ONE, {}),
-        torch.cat([blurred, other], -1),
-    )
-    assert finish.mean(both, outputs, None).item() == pytest.approx(0.0, abs=1e-4)
-    distribution = finish.distribution(both, outputs, None)
-    assert distribution.bins == sharp.bins
+    sharp = both.sharp.constant(torch.full((1, 1), -0.2, dtype=torch.float64))
+    finish, outputs = aggregator(both), Outputs(torch.cat([blurred, sharp], -1), None)
+    assert finish.mean(outputs).item() == pytest.approx(0.0, abs=1e-4)
+    distribution = finish.distribution(outputs)
+    assert distribution.bins == both.sharp.bins
     assert distribution.mean.item() == pytest.approx(0.0, abs=1e-4)
     # As narrow as the sharp one was.
-    width = Histogram(sharp.bins, logits=other[0, 0]).stddev.item()
+    width = Histogram(both.sharp.bins, logits=sharp[0, 0]).stddev.item()
     assert distribution.stddev.item() == pytest.approx(width, rel=0.05)
 
 
@@ -165,7 +182,7 @@ def test_refined_gaussians_are_gaussians_on_finer_bins(parts, place):
     """Their logarithms are parabolas, but for what a bin's integral adds: h^2 / 24 of the bend."""
     y = torch.tensor([place], dtype=torch.float64)
     coarse = Histogram(BINS, logits=objective(1.0).constant(y))
-    finer = refined(coarse, parts)
+    finer = split_bins(coarse, parts)
     assert finer.bins == Bins.uniform(-12.0, 12.0, 96 * parts)
     expected = objective(1.0, finer.bins).distribution(objective(1.0, finer.bins).constant(y))
     torch.testing.assert_close(finer.probs, expected.probs, rtol=0, atol=1e-2 / parts)
@@ -174,12 +191,12 @@ def test_refined_gaussians_are_gaussians_on_finer_bins(parts, place):
 
 def test_one_part_is_the_histogram_itself():
     histogram = Histogram(BINS, logits=forecasts([0.3], 1.0))
-    assert refined(histogram, 1) is histogram
+    assert split_bins(histogram, 1) is histogram
 
 
 def test_unequal_bins_are_cut_where_they_are():
     bins = Bins(torch.tensor([0.0, 1.0, 3.0, 7.0]))
-    finer = refined(Histogram(bins, logits=torch.zeros(3)), 2)
+    finer = split_bins(Histogram(bins, logits=torch.zeros(3)), 2)
     assert finer.bins.edges.tolist() == [0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0]
     torch.testing.assert_close(finer.probs, torch.full((6,), 1 / 6))
 
@@ -189,8 +206,8 @@ def test_bins_are_cut_where_more_is_known_than_they_can_say(noise, parts):
     """Gaussians of deviation 1 are far too wide for such noise, and a bin of 1/4 may be as well."""
     mean, y = simulated(500, noise=noise)
     finish = fit(mean, None, y)
-    assert finish.parts == parts
-    predicted = finish.distribution(objective(), forecasts(mean, 1.0).unsqueeze(0), None)
+    assert finish.bin_splits == parts
+    predicted = finish.distribution(Outputs(forecasts(mean, 1.0).unsqueeze(0), None))
     best = noise / math.sqrt(math.pi)  # the CRPS of the true Gaussian, on average
     coarse = BINS.step / 16 / 12  # a bin's part cannot do better than this
     assert scores.crps(predicted, y) < 1.15 * best + coarse
@@ -200,14 +217,15 @@ def test_bins_are_cut_where_more_is_known_than_they_can_say(noise, parts):
 def test_bins_are_not_cut_finer_than_numbers_are(shift):
     """Near 1e15 numbers are an eighth apart, half of a bin."""
     bins, wanted = Bins(BINS.edges + shift), {0.0: 16, 1e3: 16, 1e14: 3, 1e15: 1}
-    assert ensemble._most_parts(bins) <= wanted[shift]
-    assert bins.finer(ensemble._most_parts(bins)).count == 96 * ensemble._most_parts(bins)
+    assert most_splits(bins, 16) <= wanted[shift]
+    assert bins.finer(most_splits(bins, 16)).count == 96 * most_splits(bins, 16)
 
 
 def test_bins_of_ones_own_are_left_as_they_are():
     mean, y = simulated(500, noise=0.01)
     outputs = forecasts(mean, 1.0).unsqueeze(0)
-    assert Finish.fit(objective(), outputs, None, y, None, finest=1).parts == 1
+    assert fit_members(outputs, y, splits=1).bin_splits == 1
+    assert fit_members(outputs, y).bin_splits > 1
 
 
 # Intervals
@@ -221,7 +239,7 @@ def test_intervals_cover(kind, deviation, coverage):
     bias = 0.3  # whatever the forecast is worth
     finish = fit(mean + bias, None, y, deviation=deviation)
     mean, y = simulated(2000, seed=1)
-    distribution = finish.for_intervals(objective(), forecasts(mean + bias, deviation)[None], None)
+    distribution = finish.interval_distribution(Outputs(forecasts(mean + bias, deviation)[None], None))
     low, high = finish.intervals[kind].interval(distribution, coverage)
     covered = ((low <= y) & (y <= high)).double().mean().item()
     # Sampling of both, the held-out rows and the new ones: three standard deviations.
@@ -240,7 +258,8 @@ def test_intervals_are_not_made_from_distributions_that_are_too_narrow():
     share = torch.where(doubtful, 0.3, 0.0).unsqueeze(-1)
     narrow, box = forecasts(mean, 0.3).exp(), box / box.sum(-1, keepdim=True)
     predicted, low = Histogram(BINS, probs=(1 - share) * narrow + share * box), Temperature(0.003)
-    wide = ensemble._narrowest(predicted, 1, low, mean, y)
+    rows = HeldOut(predicted, mean, y, None)
+    wide = narrowest_temperature(rows, 1, low, DEFAULTS.calibration)
     assert wide.t > low.t
     assert mean_width(wide, predicted, mean, y) < 0.8 * mean_width(low, predicted, mean, y)
 
@@ -255,7 +274,7 @@ def mean_width(temperature, predicted, mean, y):
 def test_where_all_errors_are_alike_one_temperature_does():
     mean, y = simulated(2000)
     finish = fit(mean, None, y)
-    assert finish.wide == finish.temperature
+    assert finish.interval_temperature == finish.temperature
 
 
 def test_each_kind_has_intervals_from_all_rows():
@@ -269,17 +288,19 @@ def test_each_kind_has_intervals_from_all_rows():
 
 @pytest.mark.parametrize("rows", [1, 7, 300, 301])
 def test_some_rows_at_a_time_give_what_all_at_once_give(rows, monkeypatch):
-    """Two members of eight with narrow forecasts, and trees: all that is cut into pieces."""
+    """Two members of eight with narrow forecasts, and trees: all that is cut into chunks."""
     mean, y = simulated(300, noise=0.3)
     outputs = torch.stack([forecasts(mean + shift, 1.0) for shift in (-0.1, 0.2)])
     found = []
     for size in (rows, len(y)):
-        monkeypatch.setattr(ensemble, "_rows", lambda numbers, parts, size=size: size)
-        finish = Finish.fit(objective(), outputs, (y + 0.2).numpy(), y, None, whole=8)
-        pieces = finish.pieces(objective(), outputs, y.numpy())
-        assert {part.shape[1] for part, _ in pieces[:-1]} <= {size}
-        means = torch.cat([finish.mean(objective(), *piece) for piece in pieces])
-        found.append((means, finish.wide.t, *(finish.intervals[kind].depths for kind in KINDS)))
+        monkeypatch.setattr(sharpness, "CHUNK_NUMBERS", size * BINS.count * 4)
+        finish = fit_members(outputs, y, (y + 0.2).numpy(), ensemble_size=8)
+        assert finish.bin_splits == 4
+        chunks = finish.chunks(Outputs(outputs, y.numpy()))
+        assert {chunk.members.shape[1] for chunk in chunks[:-1]} <= {size}
+        means = torch.cat([finish.mean(chunk) for chunk in chunks])
+        depths = [finish.intervals[kind].depths for kind in KINDS]
+        found.append((means, finish.interval_temperature.t, *depths))
     for some, whole in zip(*found, strict=True):
         torch.testing.assert_close(torch.as_tensor(some), torch.as_tensor(whole))
 
@@ -293,7 +314,7 @@ def test_file_and_back_to_the_bit():
     header = json.loads(json.dumps(finish.to_json()))
     tensors = finish.tensors() | {"something else": torch.zeros(1)}
     assert all(t.dtype == torch.float64 for name, t in tensors.items() if "depths" in name)
-    again = Finish.from_file(header, tensors)
+    again = Aggregator.from_file(finish.objective, header, tensors)
     assert again == finish
     assert list(tensors) == ["something else"]
 
@@ -350,8 +371,8 @@ def members_of(y, members, own, seed):
 def ensemble_coverage(whole, own=0.5, members=6):
     """Of the 80% intervals of all members, made with teams of two and told of so many."""
     y, new = simulated(4000, 1)[0], simulated(4000, 2)[0]
-    finish = Finish.fit(objective(), members_of(y, 2, own, 3), None, y, None, whole=whole)
-    predicted = finish.for_intervals(objective(), members_of(new, members, own, 4), None)
+    finish = fit_members(members_of(y, 2, own, 3), y, ensemble_size=whole)
+    predicted = finish.interval_distribution(Outputs(members_of(new, members, own, 4), None))
     low, high = finish.intervals["central"].interval(predicted, 0.8)
     return ((low <= new) & (new <= high)).double().mean().item()
 
@@ -364,7 +385,7 @@ def test_intervals_of_a_whole_ensemble_hold_what_they_promise():
 def test_a_member_alone_knows_nothing_of_what_a_team_gains():
     y = simulated(200)[1]
     outputs = members_of(y, 1, 0.5, 0)
-    found = [Finish.fit(objective(), outputs, None, y, None, whole=w) for w in (1, 8)]
+    found = [fit_members(outputs, y, ensemble_size=size) for size in (1, 8)]
     assert found[0].intervals == found[1].intervals
 
 
@@ -373,50 +394,25 @@ def test_depths_that_many_rows_share_stay_as_they_are(share, alike):
     y = simulated(400)[0]
     y[: int(share * len(y))] = y[0]
     outputs = members_of(y, 2, 0.5, 0)
-    found = [Finish.fit(objective(), outputs, None, y, None, whole=w) for w in (1, 8)]
+    found = [fit_members(outputs, y, ensemble_size=size) for size in (1, 8)]
     assert (found[0].intervals == found[1].intervals) == alike
 
 
-# Folds
+# Many rows
 
 
-@pytest.mark.parametrize("chunk", [3, 4096])
-@pytest.mark.parametrize("members", [3, 6])
-def test_each_row_is_judged_by_the_members_that_left_it_out(monkeypatch, members, chunk):
-    monkeypatch.setattr(ensemble, "CHUNK", chunk)
-    network = EmbeddedMLP(2, [0], (8,), BINS.count, seeds=range(members)).double().eval()
-    x, (_, y) = torch.randn(40, 2), simulated(40)
-    folds = [torch.tensor(f) for f in ([5, 1, 7, 30], [2, 39, 0], [8, 9, 10, 11, 12])]
-    trees, weight = np.linspace(-1, 1, 12), np.linspace(1, 2, 40)
-    found = Finish.of_folds(network, objective(), x, y.numpy(), weight, folds, trees)
-    with torch.no_grad():
-        outputs = network(x.double().expand(members, -1, -1))
-    # Members 0 and 3 have left out the first fold, and so on.
-    teams = torch.cat([outputs[f::3, fold] for f, fold in enumerate(folds)], 1)
-    assert teams.shape == (members // 3, 12, BINS.count)
-    rows = torch.cat(folds)
-    weights = torch.from_numpy(weight)[rows]
-    expected = Finish.fit(objective(), teams, trees, y[rows], weights, whole=members)
-    assert found.share == pytest.approx(expected.share, abs=1e-12)
-    assert found.temperature.t == pytest.approx(expected.temperature.t)
-    for kind in KINDS:
-        assert found.intervals[kind].depths == pytest.approx(expected.intervals[kind].depths)
-
-
-def test_no_more_rows_are_judged_than_needed(monkeypatch):
-    monkeypatch.setattr(ensemble, "JUDGES", 6)
-    network = EmbeddedMLP(2, [], (8,), BINS.count, seeds=[1, 2]).double().eval()
-    x, (_, y) = torch.randn(40, 2), simulated(40)
-    found = Finish.of_folds(
-        network, objective(), x, y.numpy(), None, [torch.arange(10), torch.arange(10, 20)], None
-    )
-    assert len(found.intervals["central"].depths) == 6
-
-
-@pytest.mark.parametrize("limit", [1, 50, 10**6])
-def test_the_temperature_needs_only_some_of_the_rows(monkeypatch, limit):
-    monkeypatch.setattr(ensemble, "FOR_TEMPERATURE", limit)
+@pytest.mark.parametrize("limit", [20, 50])
+def test_the_temperature_needs_only_some_of_the_rows(limit):
+    """Nonsense in the rows between them changes the intervals, which all rows make, and not it."""
     mean, y = simulated(100)
-    finish = fit(mean, None, y, weight=np.ones(100))
-    assert math.isfinite(finish.temperature.t)
-    assert len(finish.intervals["central"].depths) == 100
+    outputs, spoilt = forecasts(mean, 1.5).unsqueeze(0), y.clone()
+    between = torch.arange(100) % (100 // limit) > 0
+    spoilt[between] = 11.0
+    limits = {"temperature_rows": limit, "bin_split_rows": limit}
+    limits["min_rows_for_interval_temperature"] = 1000
+    one, other = (fit_members(outputs, targets, **limits) for targets in (y, spoilt))
+    assert one.temperature == other.temperature
+    assert one.intervals != other.intervals
+    assert len(one.intervals["central"].depths) == 100
+    everything = limits | {"temperature_rows": 100, "bin_split_rows": 100}
+    assert fit_members(outputs, spoilt, **everything).temperature != one.temperature

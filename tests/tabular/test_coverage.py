@@ -33,7 +33,7 @@ def test_coverage_over_many_fits_is_nominal_up_to_sampling(kind):
         model = HistogramRegressor(preset="fast", random_state=repetition, **quick)
         low, high = model.fit(x[:ROWS], y[:ROWS]).predict_interval(x[ROWS:], COVERAGE, kind).T
         found.append(((low <= y[ROWS:]) & (y[ROWS:] <= high)).mean())
-    held_out = len(model.finish_.intervals[kind].depths)
+    held_out = len(model.aggregator_.intervals[kind].depths)
     expected = math.ceil((held_out + 1) * COVERAGE) / (held_out + 1)
     variance = expected * (1 - expected) * (1 / (held_out + 2) + 1 / NEW)
     # The same few rows have stopped the training and chosen a temperature: a percent of leeway.

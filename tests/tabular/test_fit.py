@@ -1,18 +1,95 @@
-"""Once the rows that members have left out have judged them, members learn from these, too."""
+"""How a table is fitted: blur, inputs, what members say of their folds, and the final refit."""
 
 import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from softbins import HistogramRegressor
-from softbins.tabular.defaults import EFFORTS
-from softbins.tabular.fit import Fitting
+from softbins.nn.embedded import EmbeddedMLP
+from softbins.tabular import fit as fitting
+from softbins.tabular.columns import Columns
+from softbins.tabular.defaults import DEFAULTS
+from softbins.tabular.fit import automatic_blur, embedded_inputs, held_out_outputs
+from softbins.tabular.folds import Folds
 
+TARGETS = DEFAULTS.targets
 QUICK = {"hidden": (16,), "members": 3, "max_epochs": 20, "trees": False, "random_state": 0}
-see_all, last_settings = Fitting._see_all, Fitting._last_settings
+
+
+# Blur
+
+
+def test_the_blur_grows_with_the_noise_within_limits():
+    shares = [automatic_blur(noise, 2.0, TARGETS) for noise in (0.0, 1e-6, 0.05, 0.08, 0.1, 1.0, 1e9)]
+    assert shares == sorted(shares)
+    assert 0 < shares[0] == shares[1] < shares[3] < shares[-2] == shares[-1] < 1
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_the_blur_is_a_share_whatever_the_unit(scale):
+    assert automatic_blur(0.1 * scale, 2.0 * scale, TARGETS) == pytest.approx(
+        automatic_blur(0.1, 2.0, TARGETS)
+    )
+
+
+@pytest.mark.parametrize(("noise", "spread"), [(None, 1.0), (0.1, 0.0), (None, 0.0)])
+def test_the_blur_where_nothing_is_known(noise, spread):
+    assert 0 < automatic_blur(noise, spread, TARGETS) < 1
+
+
+# Inputs
+
+
+def test_numbers_are_embedded_and_nothing_else():
+    frame = pd.DataFrame(
+        {
+            "text": ["a", "b", "a", "c"],
+            "number": [1.5, 2.5, 3.5, 4.5],
+            "truth": [True, False, True, True],
+            "gaps": [1.0, None, 3.0, 4.0],
+            "empty": [None, None, None, None],
+        }
+    )
+    columns = Columns.fit(frame)
+    chosen = [columns.origins[place] for place in embedded_inputs(columns, DEFAULTS.network)]
+    assert [(origin.column, origin.role) for origin in chosen] == [(1, "value"), (3, "value")]
+
+
+@pytest.mark.parametrize(("inputs", "embedded"), [(DEFAULTS.network.max_embedded_inputs, True), (2000, False)])
+def test_very_many_numbers_are_not_embedded(inputs, embedded):
+    columns = Columns.fit(np.random.default_rng(0).normal(size=(3, inputs)))
+    assert len(embedded_inputs(columns, DEFAULTS.network)) == (inputs if embedded else 0)
+
+
+# Members and their folds
+
+
+@pytest.mark.parametrize("chunk", [3, 4096])
+@pytest.mark.parametrize("members", [3, 6])
+def test_each_row_is_judged_by_the_members_that_left_it_out(members, chunk):
+    network = EmbeddedMLP(2, [0], (8,), 5, seeds=range(members)).double().eval()
+    x = torch.randn(40, 2)
+    parts = [torch.tensor(f) for f in ([5, 1, 7, 30], [2, 39, 0], [8, 9, 10, 11, 12])]
+    folds = Folds(40, parts, [member % 3 for member in range(members)], 100)
+    found = held_out_outputs(network, x, folds, chunk)
+    outputs = network(x.double().expand(members, -1, -1)).detach()
+    # Members 0 and 3 have left out the first fold, and so on.
+    expected = torch.cat([outputs[f::3, part] for f, part in enumerate(parts)], 1)
+    assert found.shape == (members // 3, 12, 5)
+    torch.testing.assert_close(found, expected)
+
+
+def test_no_more_rows_are_judged_than_needed():
+    network = EmbeddedMLP(2, [], (8,), 5, seeds=[1, 2]).double().eval()
+    folds = Folds(40, [torch.arange(10), torch.arange(10, 20)], [0, 1], 3)
+    assert held_out_outputs(network, torch.randn(40, 2), folds).shape == (1, 6, 5)
+
+
+# The final refit on all rows
 
 
 def data(rows=240, seed=0):
@@ -25,72 +102,79 @@ def fit(**options):
     return HistogramRegressor(**QUICK | options).fit(*data())
 
 
+class WithoutRefit(HistogramRegressor):
+    """As its base, but members never see the rows that they have left out."""
+
+    _defaults = replace(
+        DEFAULTS,
+        presets={n: replace(b, refit_epochs=0.0) for n, b in DEFAULTS.presets.items()},
+    )
+
+
 @pytest.fixture
-def looks(monkeypatch):
-    """Each last look: its trainer, settings, and the members' errors on their own folds."""
-    found = []
+def refits(monkeypatch):
+    """Each refit: its trainer, settings, and the members' errors on their own folds."""
+    found, refit = [], fitting._refit_on_all_rows
 
     def errors(trainer):
         return trainer.evaluate(trainer.validation)["rmse"]
 
-    def watched(self, network, trainer):
+    def watched(trainer, chosen):
         before = errors(trainer)
-        see_all(self, network, trainer)
-        found.append((trainer, last_settings(self, trainer), before, errors(trainer)))
+        refit(trainer, chosen)
+        found.append((trainer, fitting.refit_settings(trainer, chosen), before, errors(trainer)))
 
-    monkeypatch.setattr(Fitting, "_see_all", watched)
+    monkeypatch.setattr(fitting, "_refit_on_all_rows", watched)
     return found
 
 
-def test_every_member_learns_from_its_fold(looks):
+def test_every_member_learns_from_its_fold(refits):
     fit()
-    [(_, _, before, after)] = looks
+    [(_, _, before, after)] = refits
     assert before.shape == (3,)
     assert (after < before).all()
 
 
-def test_folds_judge_members_that_have_not_seen_them(monkeypatch):
-    seen = fit()
-    monkeypatch.setattr(Fitting, "_see_all", lambda *_: None)
-    unseen = fit()
-    assert seen.finish_ == unseen.finish_
+def test_folds_judge_members_that_have_not_seen_them():
+    seen, unseen = fit(), WithoutRefit(**QUICK).fit(*data())
+    assert seen.aggregator_ == unseen.aggregator_
     assert (seen.n_epochs_, seen.history_) == (unseen.n_epochs_, unseen.history_)
     x, _ = data()
     assert (seen.predict(x) != unseen.predict(x)).all()
 
 
-@pytest.mark.parametrize("preset", EFFORTS)
-def test_it_is_a_share_of_the_best_epochs_at_a_share_of_the_rate(looks, preset):
+@pytest.mark.parametrize("preset", DEFAULTS.presets)
+def test_it_is_a_share_of_the_best_epochs_at_a_share_of_the_rate(refits, preset):
     fit(preset=preset, members=2)
-    [(trainer, settings, _, _)] = looks
-    best = trainer.best_epoch.double().mean().item()
+    [(trainer, settings, _, _)] = refits
+    best, budget = trainer.best_epoch.double().mean().item(), DEFAULTS.presets[preset]
     assert best > 1
     expected = replace(
         trainer.settings,
-        epochs=math.ceil(EFFORTS[preset].last * best),
-        learning_rate=EFFORTS[preset].last_rate * trainer.settings.learning_rate,
+        epochs=math.ceil(budget.refit_epochs * best),
+        learning_rate=budget.refit_rate * trainer.settings.learning_rate,
         patience=None,
         evaluate=(),
     )
     assert settings == expected
 
 
-def test_no_time_is_taken_that_is_not_left(looks):
+def test_no_time_is_taken_that_is_not_left(refits):
     model = fit(max_seconds=1e-9)
-    [(_, settings, before, after)] = looks
+    [(_, settings, before, after)] = refits
     assert model.n_epochs_ == 1
     assert settings is None
     assert torch.equal(before, after)
 
 
-def test_time_that_is_left_is_a_limit(looks):
+def test_time_that_is_left_is_a_limit(refits):
     fit(max_seconds=1000.0)
-    [(trainer, settings, _, _)] = looks
+    [(trainer, settings, _, _)] = refits
     assert settings.max_seconds == 1000 - trainer.seconds
 
 
-def test_who_has_seen_all_rows_needs_no_last_look(looks):
+def test_who_has_seen_all_rows_needs_no_refit(refits):
     fit(early_stopping=False)
     x, _ = data()
     HistogramRegressor(**QUICK).fit(x, np.ones(len(x)))
-    assert looks == []
+    assert refits == []

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -5,21 +7,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from softbins.tabular import forest as boosting
-from softbins.tabular.forest import ARRAYS, Forest, Growth
+from softbins.tabular import forest as forests
+from softbins.tabular.data import TrainingData
+from softbins.tabular.defaults import DEFAULTS, TreeGrowth
+from softbins.tabular.folds import Folds
+from softbins.tabular.forest import ARRAYS, Forest, TreeBudget, grow_trees
+from tests.tabular.quick import few_rounds
 
 EVERYTHING = 10**6
 
 
-@pytest.fixture(autouse=True)
-def _few_rounds(monkeypatch):
-    """As many trees as a test can wait for."""
-    monkeypatch.setattr(boosting, "ROUNDS", 10)
+def grow(x, y, folds, weight=None, max_judges=EVERYTHING, seed=0, ensembles=1, trees=None):
+    """For each fold one ensemble of few trees, unless a test wants more."""
+    data = TrainingData(columns=None, features=x, target=y, weight=weight)
+    parts = [torch.from_numpy(fold) for fold in folds]
+    return grow_trees(
+        data,
+        Folds(len(y), parts, list(range(len(parts))), max_judges),
+        seed=seed,
+        budget=TreeBudget(ensembles, speedup=1),
+        defaults=few_rounds(5) if trees is None else trees,
+    )
 
 
-def grow(*data, ensembles=1):
-    """For each fold one ensemble, unless a test wants more."""
-    return boosting.grow(*data, ensembles)
+def model(rows, columns, number=0, speedup=1, trees=DEFAULTS.trees):
+    return forests._model((rows, columns), number, 0, speedup, trees)
 
 
 def table(name, rows=150, seed=0):
@@ -206,7 +218,7 @@ def folds_of(rows, count, used=None):
 def test_held_out_rows_are_in_the_order_of_the_folds():
     x, y = table("plain")
     folds = folds_of(len(y), 4)
-    grown = grow(x, y, None, folds, EVERYTHING, 0)
+    grown = grow(x, y, folds)
     assert grown.held_out.shape == (len(y),)
     residual = y[np.concatenate(folds)] - grown.held_out
     assert grown.error == pytest.approx(np.sqrt(np.mean(residual**2)))
@@ -214,32 +226,31 @@ def test_held_out_rows_are_in_the_order_of_the_folds():
 
 
 @pytest.mark.parametrize("planted", [0, 77, 149])
-def test_a_held_out_row_has_no_part_in_its_own_prediction(monkeypatch, planted):
+def test_a_held_out_row_has_no_part_in_its_own_prediction(planted):
     x, y = table("plain")
     folds = folds_of(len(y), 5)
     changed = y.copy()
     changed[planted] = 1e6
     place = np.flatnonzero(np.concatenate(folds) == planted)[0]
-    after = grow(x, changed, None, folds, EVERYTHING, 0).held_out
+    after = grow(x, changed, folds).held_out
     # Its own prediction is one of a table without outliers; those of other folds are not.
     assert abs(after[place]) < 5
     assert np.abs(after).max() > 100
     # It has a voice in the number of trees, which is common to all: with one there is no choice.
-    monkeypatch.setattr(boosting, "ROUNDS", 1)
-    before, after = (grow(x, t, None, folds, EVERYTHING, 0).held_out for t in (y, changed))
+    one = few_rounds(1)
+    before, after = (grow(x, t, folds, trees=one).held_out for t in (y, changed))
     assert after[place] == before[place]
     assert (after != before).sum() > len(y) / 2
 
 
-def test_the_number_of_trees_is_the_best_one(monkeypatch):
+def test_the_number_of_trees_is_the_best_one():
     x, y = table("plain", rows=60)
     y = y + np.random.default_rng(1).normal(size=60)  # so that few trees are enough
-    monkeypatch.setattr(boosting, "GROWTH", [Growth(100, rate=0.2, fewer=1, leaves=31, rows=1)])
     folds = folds_of(len(y), 3)
     errors = []
     for rounds in range(1, 13):
-        monkeypatch.setattr(boosting, "ROUNDS", rounds)
-        grown = grow(x, y, None, folds, EVERYTHING, 0)
+        growth = TreeGrowth(100, 0.2, rounds=rounds, max_leaf_nodes=31, min_samples_leaf=1)
+        grown = grow(x, y, folds, trees=replace(DEFAULTS.trees, growth=(growth,)))
         errors.append(grown.error)
     # What more trees may do is what fewer may, and more.
     assert errors == sorted(errors, reverse=True)
@@ -251,7 +262,7 @@ def test_the_number_of_trees_is_the_best_one(monkeypatch):
 def test_nothing_to_learn_takes_next_to_no_trees():
     generator = np.random.default_rng(0)
     x, y = generator.normal(size=(200, 3)), generator.normal(size=200)
-    grown = grow(x, y, None, folds_of(200, 4), EVERYTHING, 0)
+    grown = grow(x, y, folds_of(200, 4))
     assert len(grown.forest.roots) <= 4 * 3
     assert grown.error == pytest.approx(y.std(), rel=0.05)
 
@@ -259,13 +270,17 @@ def test_nothing_to_learn_takes_next_to_no_trees():
 @pytest.mark.parametrize("each", [1, 3])
 def test_the_forest_is_the_mean_of_the_folds_ensembles(each):
     x, y = table("plain")
+
+    def ensemble(part, number):
+        return forests._model(part.shape, number, number, 1, few_rounds(5))
+
     folds = folds_of(len(y), 4, used=2)
-    grown = grow(x, y, None, folds, EVERYTHING, 0, ensembles=2 * each)
+    grown = grow(x, y, folds, ensembles=2 * each)
     rounds = len(grown.forest.roots) // (2 * each)
     predicted, held = [], []
     for f, fold in enumerate(folds):
         used = np.setdiff1d(np.arange(len(y)), fold)
-        own = [boosting._model(x[used], f * each + n, 0, haste=1) for n in range(each)]
+        own = [ensemble(x[used], f * each + n) for n in range(each)]
         stages = [list(m.fit(x[used], y[used]).staged_predict(x))[rounds - 1] for m in own]
         predicted += stages
         held.append(np.mean(stages, axis=0)[fold])
@@ -277,7 +292,7 @@ def test_the_forest_is_the_mean_of_the_folds_ensembles(each):
 def test_a_limit_takes_the_first_rows_of_each_fold():
     x, y = table("plain")
     folds = folds_of(len(y), 5)
-    grown = grow(x, y, None, folds, 7, 0)
+    grown = grow(x, y, folds, max_judges=7)
     assert grown.held_out.shape == (35,)
     residual = y[np.concatenate([fold[:7] for fold in folds])] - grown.held_out
     assert grown.error == pytest.approx(np.sqrt(np.mean(residual**2)))
@@ -287,12 +302,12 @@ def test_weights_count_in_the_trees_and_in_the_error():
     x, y = table("plain")
     folds = folds_of(len(y), 3)
     weight = np.random.default_rng(2).uniform(0.1, 5, len(y))
-    grown = grow(x, y, weight, folds, EVERYTHING, 0)
+    grown = grow(x, y, folds, weight)
     rows = np.concatenate(folds)
     mse = np.average((y[rows] - grown.held_out) ** 2, weights=weight[rows])
     assert grown.error == pytest.approx(np.sqrt(mse))
-    plain = grow(x, y, None, folds, EVERYTHING, 0)
-    ones = grow(x, y, np.ones(len(y)), folds, EVERYTHING, 0)
+    plain = grow(x, y, folds)
+    ones = grow(x, y, folds, np.ones(len(y)))
     np.testing.assert_array_equal(ones.held_out, plain.held_out)
     assert np.abs(grown.held_out - plain.held_out).max() > 1e-3
 
@@ -300,7 +315,7 @@ def test_weights_count_in_the_trees_and_in_the_error():
 def test_the_same_seed_grows_the_same_forest():
     x, y = table("plain")
     one, same, other = (
-        grow(x, y, None, folds_of(len(y), 3), EVERYTHING, seed).held_out for seed in (0, 0, 1)
+        grow(x, y, folds_of(len(y), 3), seed=seed).held_out for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
@@ -309,16 +324,15 @@ def test_the_same_seed_grows_the_same_forest():
 @pytest.mark.parametrize("rows", [2, 3, 9])
 def test_few_rows(rows):
     x, y = table("plain", rows=rows)
-    grown = grow(x, y, None, folds_of(rows, min(rows, 8)), EVERYTHING, 0)
+    grown = grow(x, y, folds_of(rows, min(rows, 8)))
     assert np.isfinite(grown.forest.predict(x)).all()
     assert np.isfinite(grown.held_out).all()
 
 
 @pytest.mark.parametrize(("folds", "asked", "grown"), [(3, 4, 6), (2, 4, 4), (5, 4, 5), (4, 1, 4)])
-def test_there_are_at_least_as_many_ensembles_as_asked_for(monkeypatch, folds, asked, grown):
+def test_there_are_at_least_as_many_ensembles_as_asked_for(folds, asked, grown):
     x, y = table("plain")
-    monkeypatch.setattr(boosting, "ROUNDS", 2)  # one for so small a table
-    found = grow(x, y, None, folds_of(len(y), folds), EVERYTHING, 0, ensembles=asked)
+    found = grow(x, y, folds_of(len(y), folds), ensembles=asked, trees=few_rounds(1))
     assert len(found.forest.roots) == grown
 
 
@@ -327,19 +341,21 @@ def test_there_are_at_least_as_many_ensembles_as_asked_for(monkeypatch, folds, a
     [(500, 12, 1), (501, 16, 1), (1000, 16, 1), (1001, 31, 1), (2001, 31, 2), (20_001, 31, 20)],
 )
 def test_small_tables_grow_small_trees(rows, leaves, fewest):
-    model = boosting._model(np.zeros((rows, 2)), 0, seed=0, haste=1)
-    assert (model.max_leaf_nodes, model.min_samples_leaf) == (leaves, fewest)
+    made = model(rows, 2)
+    assert (made.max_leaf_nodes, made.min_samples_leaf) == (leaves, fewest)
 
 
 @pytest.mark.parametrize("rows", [100, 3000, 30_000])
-def test_haste_is_faster_learning_from_fewer_trees(monkeypatch, rows):
-    monkeypatch.setattr(boosting, "ROUNDS", 300)
-    usual, hasty = (boosting._model(np.zeros((rows, 2)), 0, seed=0, haste=h) for h in (1, 3))
-    assert hasty.learning_rate == pytest.approx(3 * usual.learning_rate)
-    assert hasty.max_iter == usual.max_iter // 3
+def test_a_speedup_is_faster_learning_from_fewer_trees(rows):
+    usual, faster = (model(rows, 2, speedup=speedup) for speedup in (1, 3))
+    assert faster.learning_rate == pytest.approx(3 * usual.learning_rate)
+    assert faster.max_iter == usual.max_iter // 3
 
 
-def test_wide_tables_have_fewer_rounds(monkeypatch):
-    monkeypatch.setattr(boosting, "ROUNDS", 300)
-    models = [boosting._model(np.zeros((10, c)), 0, seed=0, haste=1) for c in (200, 400, 10**6)]
+def test_every_second_ensemble_sees_half_of_the_columns():
+    assert [model(100, 4, number).max_features for number in range(4)] == [1.0, 0.5, 1.0, 0.5]
+
+
+def test_wide_tables_have_fewer_rounds():
+    models = [model(10, columns) for columns in (200, 400, 10**6)]
     assert [model.max_iter for model in models] == [150, 75, 1]

@@ -1,4 +1,5 @@
 import math
+import threading
 import time
 import warnings
 
@@ -9,9 +10,12 @@ import torch
 from sklearn.base import clone
 
 from softbins import Bins, HistogramRegressor, load
-from softbins.tabular import forest as boosting
-from softbins.tabular import histogram_regressor as tabular
-from softbins.tabular.auto_bins import BlurredObjective, StretchedObjective, TableObjective
+from softbins.tabular.objectives import (
+    PrecomputedObjective,
+    TwoHeadObjective,
+    UnequalBinsObjective,
+)
+from tests.tabular.quick import with_few_rounds
 
 QUICK = {"hidden": (16,), "members": 3, "max_epochs": 5, "random_state": 0}
 AUTO = QUICK | {"members": "auto"}
@@ -22,7 +26,7 @@ NO_TREES = QUICK | {"trees": False}
 def _few_rounds(request, monkeypatch):
     """As many trees as a test can wait for."""
     if "slow" not in request.keywords:
-        monkeypatch.setattr(boosting, "ROUNDS", 4)
+        monkeypatch.setattr(HistogramRegressor, "_defaults", with_few_rounds(2))
 
 
 def data(rows=120, seed=0, noise=0.3):
@@ -74,7 +78,7 @@ def regressor(name):
 @pytest.fixture(scope="module")
 def fitted():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(boosting, "ROUNDS", 4)
+        patch.setattr(HistogramRegressor, "_defaults", with_few_rounds(2))
         return {name: regressor(name).fit(*make()) for name, (make, _) in OPTIONS.items()}
 
 
@@ -117,7 +121,7 @@ def test_a_file_holds_all_of_it_to_the_bit(fitted, name, tmp_path):
     assert_same(everything(model, x), everything(again, x))
     assert again.bins_ == model.bins_
     assert again.bins_.bias == model.bins_.bias
-    assert again.finish_ == model.finish_
+    assert again.aggregator_ == model.aggregator_
     assert (again.forest_ is None) == (model.forest_ is None)
     assert type(again.objective_) is type(model.objective_)
     assert (again.n_epochs_, again.history_) == (model.n_epochs_, model.history_)
@@ -127,9 +131,9 @@ def test_a_file_holds_all_of_it_to_the_bit(fitted, name, tmp_path):
 
 def test_some_of_these_have_trees(fitted):
     assert fitted["default"].forest_ is not None
-    assert 0 < fitted["default"].finish_.share <= 1
+    assert 0 < fitted["default"].aggregator_.tree_share <= 1
     assert fitted["no trees"].forest_ is None
-    assert fitted["no trees"].finish_.share == 0
+    assert fitted["no trees"].aggregator_.tree_share == 0
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -143,7 +147,7 @@ def test_the_distribution_has_the_predicted_mean(fitted, name):
 def test_a_row_does_not_depend_on_the_rows_beside_it(fitted, name, monkeypatch):
     model, (x, _) = fitted[name], OPTIONS[name][0]()
     together = model.predict(x), model.predict_interval(x, 0.8)
-    monkeypatch.setattr(tabular, "CHUNK", 7)
+    monkeypatch.setattr(HistogramRegressor, "_chunk_size", 7)
     for start, end in ((0, 1), (5, 50), (0, 120)):
         part = x[start:end]
         close = {"rtol": 1e-9, "atol": 1e-9}
@@ -156,21 +160,20 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(fitted, name, monkeypatch):
 def test_objectives(fitted, name):
     model = fitted[name]
     one_head = name in ("as in paper", "one head", "heavy tails, one head")
-    assert isinstance(model.objective_, BlurredObjective) != one_head
+    assert isinstance(model.objective_, TwoHeadObjective) != one_head
     sharp = model.objective_ if one_head else model.objective_.sharp
-    assert isinstance(sharp, StretchedObjective) == name.startswith("heavy")
+    assert isinstance(sharp, UnequalBinsObjective) == name.startswith("heavy")
     assert sharp.bins == model.bins_
     assert model.network_.outputs == model.objective_.outputs
 
 
 def test_as_in_paper_has_nothing_new(fitted):
     model = fitted["as in paper"]
-    assert type(model.objective_) is TableObjective
-    assert (model.finish_, model.forest_) == (None, None)
+    assert type(model.objective_) is PrecomputedObjective
+    assert (model.aggregator_, model.forest_) == (None, None)
     assert model.network_.members == 1
     assert model.network_.embedded == []
-    assert model.network_.dropout == 0
-    assert model.optimiser == "adam"
+    assert model.optimizer == "adam"
     assert (model.bins_.count, model.sigma) == (100, 1.0)
     assert {tuple(row) for row in model.history_} == {
         ("member", "epoch", "train_objective", "train_mae", "train_rmse")
@@ -188,7 +191,7 @@ def test_as_in_paper_takes_changes():
 
 def test_without_early_stopping_nothing_is_held_out(fitted):
     model = fitted["no early stopping"]
-    assert (model.finish_, model.forest_) == (None, None)
+    assert (model.aggregator_, model.forest_) == (None, None)
     assert model.n_epochs_ == 5
     assert all(name.startswith("train") for name in list(model.history_[0])[2:])
 
@@ -229,7 +232,7 @@ def test_it_learns_and_trees_help_where_steps_are():
     x = generator.uniform(-1, 1, (400, 4))
     y = np.where(x[:, 0] > 0.3, 5.0, 0.0) * np.where(x[:, 1] > -0.2, 1.0, -1.0)
     model = HistogramRegressor(**QUICK).fit(x, y)
-    assert model.finish_.share > 0.5
+    assert model.aggregator_.tree_share > 0.5
     assert model.forest_ is not None
     smooth = HistogramRegressor(**QUICK | {"max_epochs": 40, "learning_rate": 1e-2})
     x, y = data(400, noise=0.1)
@@ -286,7 +289,7 @@ def simulated(rows, seed):
 
 @pytest.mark.parametrize("trees", [False, True], ids=["no trees", "trees"])
 def test_calibrated_intervals_cover(monkeypatch, trees):
-    monkeypatch.setattr(boosting, "ROUNDS", 3)
+    monkeypatch.setattr(HistogramRegressor, "_defaults", with_few_rounds(1))
     fits, rows, new = (20 if not trees else 6), 100, 400
     shares = {kind: [] for kind in ("central", "shortest")}
     for seed in range(fits):
@@ -459,7 +462,7 @@ def assert_finite(model, x):
 @pytest.mark.parametrize("trees", [False, True], ids=["no trees", "trees"])
 @pytest.mark.parametrize("name", TABLES)
 def test_any_table_can_be_fitted(name, trees, monkeypatch, tmp_path):
-    monkeypatch.setattr(boosting, "ROUNDS", 2)
+    monkeypatch.setattr(HistogramRegressor, "_defaults", with_few_rounds(1))
     x, y = TABLES[name]()
     model = HistogramRegressor(**AUTO | {"max_epochs": 2, "trees": trees}).fit(x, y)
     assert_finite(model, x)
@@ -481,7 +484,7 @@ def test_a_constant_target_is_predicted():
     for value in (0.0, 0.1, -3e9, 1e-30):
         model = HistogramRegressor(**NO_TREES).fit(x, np.full(60, value))
         np.testing.assert_allclose(model.predict(x), value, rtol=1e-6, atol=1e-6)
-        assert (model.finish_, model.forest_) == (None, None)
+        assert (model.aggregator_, model.forest_) == (None, None)
 
 
 def test_more_columns_than_rows():
@@ -493,7 +496,7 @@ def test_more_columns_than_rows():
 
 @pytest.mark.slow
 def test_more_columns_than_rows_with_all_parts(monkeypatch):
-    monkeypatch.setattr(boosting, "ROUNDS", 20)
+    monkeypatch.setattr(HistogramRegressor, "_defaults", with_few_rounds(10))
     generator = np.random.default_rng(0)
     x, y = generator.normal(size=(50, 2000)), generator.normal(size=50)
     assert_finite(HistogramRegressor(**QUICK).fit(x, y), x)
@@ -560,7 +563,6 @@ WRONG = {
     "learning_rate": [-1, 0, math.nan, "fast"],
     "beta_2": [1, -0.1, None],
     "weight_decay": [-1, math.nan, "little"],
-    "dropout": [1, -0.1, "some"],
     "scaling": ["minmax", None],
     "activation": ["tanh", None],
     "max_seconds": [0, -1, "long"],
@@ -568,7 +570,7 @@ WRONG = {
     "max_epochs": [0, -1, 1.5],
     "batch_size": [0, -1, 1.5],
     "schedule": ["linear"],
-    "optimiser": ["sgd", None],
+    "optimizer": ["sgd", None],
     "categorical_features": ["all"],
 }
 CASES = [(name, value) for name, values in WRONG.items() for value in values]
@@ -581,7 +583,7 @@ def test_a_wrong_parameter_is_named(name, value):
         HistogramRegressor(**NO_TREES | {name: value}).fit(x, y)
 
 
-@pytest.mark.parametrize(("name", "value"), [("sigma", 0), ("dropout", 1), ("preset", "slow")])
+@pytest.mark.parametrize(("name", "value"), [("sigma", 0), ("beta_2", 1), ("preset", "slow")])
 def test_a_failed_fit_leaves_the_estimator_as_it_was(name, value):
     x, y = data()
     model = HistogramRegressor(**NO_TREES).fit(x, y)
@@ -596,6 +598,27 @@ def test_a_failed_fit_leaves_the_estimator_as_it_was(name, value):
         model.fit(x[:1, :1], y[:1])
     assert vars(model) == attributes
     assert_same(before, everything(model, x))
+
+
+class Reporter:
+    """Somebody who hears of the progress, and cannot be copied."""
+
+    def __init__(self):
+        self.lock, self.epochs = threading.Lock(), []
+
+    def hear(self, epoch, *_):
+        with self.lock:
+            self.epochs.append(epoch)
+
+
+def test_progress_may_be_bound_to_what_cannot_be_copied():
+    reporter = Reporter()
+    x, y = data()
+    model = HistogramRegressor(**NO_TREES, progress=reporter.hear)
+    model.fit(x, y)
+    assert reporter.epochs == list(range(1, model.n_epochs_ + 1))
+    model.tune(x, y)
+    assert len(reporter.epochs) > 2 * model.n_epochs_
 
 
 def test_an_interrupted_fit_leaves_the_estimator_as_it_was():

@@ -5,8 +5,14 @@ import pytest
 import torch
 
 from softbins import Bins, HistogramRegressor, load
-from softbins.tabular.auto_bins import automatic_bins, bias, bins_for_noise, histogram_objective
-from tests.tabular.test_auto_bins import COUNT, ROWS, SIGMA, TARGETS
+from softbins.tabular.auto_bins import bias_of_bins, bins_for_noise
+from softbins.tabular.defaults import DEFAULTS
+from softbins.tabular.objectives import histogram_objective
+from tests.tabular.target_tables import COUNT, ROWS, SIGMA, TARGETS, bins_for
+
+
+def moved(bins, predicted, y):
+    return bins_for_noise(bins, predicted, y, DEFAULTS.bins)
 
 
 def quiet_below(y, ratio=20.0):
@@ -28,8 +34,8 @@ ERRING = {
 @pytest.mark.parametrize("name", TARGETS)
 def test_bins_for_noise_keep_number_ends_and_at_most_twice_the_width(name, erring):
     y = TARGETS[name]
-    before = automatic_bins(y, COUNT, SIGMA)
-    after = bins_for_noise(before, ERRING[erring](y), y)
+    before = bins_for(y)
+    after = moved(before, ERRING[erring](y), y)
     assert (after.count, after.low, after.high) == (before.count, before.low, before.high)
     places = np.interp(after.edges.numpy(), before.edges.numpy(), np.arange(COUNT + 1))
     assert np.diff(places).max() <= 2 + 1e-3
@@ -39,8 +45,8 @@ def test_bins_for_noise_keep_number_ends_and_at_most_twice_the_width(name, errin
 @pytest.mark.parametrize("name", sorted(TARGETS.keys() - {"constant"}))
 def test_bins_for_noise_cost_next_to_nothing(name, erring):
     y = TARGETS[name]
-    bins = bins_for_noise(automatic_bins(y, COUNT, SIGMA), ERRING[erring](y), y)
-    assert sum(bias(histogram_objective(bins, SIGMA), y)) <= 2e-3 * y.std()
+    bins = moved(bins_for(y), ERRING[erring](y), y)
+    assert sum(bias_of_bins(histogram_objective(bins, SIGMA), y)) <= 2e-3 * y.std()
 
 
 def test_golden_bins_for_noise():
@@ -49,7 +55,7 @@ def test_golden_bins_for_noise():
     y = np.linspace(-1, 1, ROWS)
     error = np.where(y < 0, 0.05, 0.2) * np.resize([-1, 1], ROWS)
     before = Bins.uniform(-1, 1, COUNT)
-    after = bins_for_noise(before, y, y + error)
+    after = moved(before, y, y + error)
     ratio = before.step / after.widths
     left, right = after.centers < -0.1, after.centers > 0.1
     assert ratio[left].tolist() == pytest.approx([1.3] * int(left.sum()), rel=0.03)
@@ -61,11 +67,11 @@ def test_golden_bins_for_noise():
 def test_bins_for_noise_go_with_the_unit_and_the_sign(name, scale):
     y = TARGETS[name]
     predicted = quiet_below(y)
-    before = automatic_bins(y, COUNT, SIGMA)
-    here = bins_for_noise(before, predicted, y)
+    before = bins_for(y)
+    here = moved(before, predicted, y)
     edges = scale * before.edges
-    moved = Bins(edges if scale > 0 else edges.flip(0))
-    there = bins_for_noise(moved, scale * predicted, scale * y).edges
+    scaled = Bins(edges if scale > 0 else edges.flip(0))
+    there = moved(scaled, scale * predicted, scale * y).edges
     expected = scale * here.edges if scale > 0 else scale * here.edges.flip(0)
     # Forecasts that are tied are in another group when mirrored.
     tolerance = 1e-9 if scale > 0 else 0.02
@@ -79,18 +85,18 @@ def test_bins_for_noise_go_with_the_unit_and_the_sign(name, scale):
 )
 def test_bins_stay_if_errors_are_few_or_alike(rows, erring):
     y = TARGETS["uniform"][:rows]
-    bins = automatic_bins(y, COUNT, SIGMA)
-    assert bins_for_noise(bins, ERRING[erring](y), y) is bins
-    assert bins_for_noise(bins, quiet_below(TARGETS["uniform"]), TARGETS["uniform"]) is not bins
+    bins = bins_for(y)
+    assert moved(bins, ERRING[erring](y), y) is bins
+    assert moved(bins, quiet_below(TARGETS["uniform"]), TARGETS["uniform"]) is not bins
 
 
 def test_bins_stay_if_narrower_ones_are_no_numbers():
     # Near 1e15 numbers are 0.125 apart, and bins here 0.5 wide; near 1e9 there is room.
     for offset, stay in ((1e15, True), (1e9, False)):
         y = offset + TARGETS["uniform"]
-        bins = automatic_bins(y, COUNT, SIGMA)
+        bins = bins_for(y)
         predicted = np.where(y < np.median(y), y, y + 5 * np.resize([-1, 1], ROWS))
-        assert (bins_for_noise(bins, predicted, y) is bins) == stay
+        assert (moved(bins, predicted, y) is bins) == stay
 
 
 # In a regressor

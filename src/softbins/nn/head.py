@@ -1,71 +1,93 @@
-"""A sharp histogram on top of trained networks: an output layer for their last hidden units.
+"""A further output layer for trained networks: a sharp histogram of their last hidden units.
 
-The hidden layers learn from blurred targets alone (`BlurredObjective`). Given their units, a sharp
-histogram is a linear softmax, whose loss is convex: some hundred steps are enough. Trained beside
-the hidden layers it would take a tenth of the time of wide networks and a fifth of that of narrow
-ones, and be no better.
+The hidden layers learn from blurred targets alone. Given their units, a sharp histogram is a
+linear softmax, whose loss is convex, so that a few hundred steps are enough. To train it beside
+the hidden layers instead would take a tenth of the time of wide networks and a fifth of that of
+narrow ones, and be no better.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.objectives import HistogramObjective
-from softbins.nn.stack import EmbeddedMLP, StackedMLP
-from softbins.nn.trainer import CHUNK, Settings, Trainer
+from softbins.nn.settings import Settings
+from softbins.nn.stack import StackedMLP
+from softbins.nn.trainer import EVALUATION_CHUNK, MemberData, Trainer
 
-STEPS = 400
-LEAST_EPOCHS, MOST_EPOCHS = 12, 24  # whatever the number of steps
-LEARNING_RATE = 0.06
-LARGEST_BATCH = 256
-FOR_AVERAGE = 10_000  # targets, whose common distribution is where the training starts
-MOST_UNITS = 2**26  # numbers, a quarter of a gigabyte; a table with more has rows to spare
+MAX_TARGETS_FOR_START = 10_000  # targets whose common distribution is where the training starts
+SMALLEST_START_WEIGHT = 1e-6  # of a bin in that distribution, whose logarithm has to be finite
+
+
+@dataclass(frozen=True)
+class HeadSettings:
+    """How a head is trained, on top of the settings that it shares with the networks."""
+
+    steps: int
+    """Steps to take, if the limits of epochs allow it."""
+    min_epochs: int
+    max_epochs: int
+    learning_rate: float
+    max_batch_size: int
+    max_units: int
+    """Hidden units of all members and rows to hold in memory: beyond, rows are left out."""
+
+
+class Head(NamedTuple):
+    """An output layer: weights (members, units, outputs) and biases (members, 1, outputs)."""
+
+    weight: Tensor
+    bias: Tensor
 
 
 @torch.no_grad()
 def fit_head(
     network: EmbeddedMLP,
     objective: HistogramObjective,
-    x: Tensor,
-    y: Tensor,
-    rows: Sequence[Tensor],
+    data: MemberData,
     seeds: Sequence[int],
     settings: Settings,
-    weight: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Weights (V, units, outputs) and biases (V, 1, outputs), trained on each member's rows.
+    head_settings: HeadSettings,
+) -> Head:
+    """Train an output layer on the hidden units of each member's own rows.
 
-    Of the settings, weight decay, Adam's memory and, up to a limit, the batch size count.
+    Of the networks' settings, weight decay, Adam's memory and the batch size count.
     """
-    settings = replace(settings, batch_size=min(settings.batch_size, LARGEST_BATCH))
-    most = max(settings.batch_size, MOST_UNITS // (network.members * network.weights[-1].shape[1]))
-    index = _alike([_some(part, most) for part in rows])
-    units = _units(network, x, index)
+    batch_size = min(settings.batch_size, head_settings.max_batch_size)
+    per_row = network.members * network.weights[-1].shape[1]
+    index = _equally_many(data.rows, max(batch_size, head_settings.max_units // per_row))
+    units = _hidden_units(network, data.x, index)
     length, width = units.shape[1:]
     head = StackedMLP(width, (), objective.outputs, seeds).to(units)
-    weights, bias = head.last_layer()
-    weights.zero_()
-    flat = index.reshape(-1).to(y.device)
-    bias.copy_(_average(objective, y[flat].view(index.shape)))
-    own = list(torch.arange(len(flat)).view(index.shape))
-    data = (units.view(-1, width), y[flat], own, seeds, _settings(settings, length))
-    weighted = None if weight is None else weight[flat]
+    weight, bias = head.last_layer()
+    flat = index.reshape(-1).to(data.y.device)
+    weight.zero_()
+    bias.copy_(_common_distribution(objective, data.y[flat].view(index.shape)))
+    unit_data = MemberData(
+        x=units.view(-1, width),
+        y=data.y[flat],
+        rows=list(torch.arange(len(flat)).view(index.shape)),
+        weight=None if data.weight is None else data.weight[flat],
+    )
+    settings = _settings(replace(settings, batch_size=batch_size), head_settings, length)
     with torch.enable_grad():
-        Trainer(head, objective, *data, weight=weighted, standardise=False).run()
-    return weights.detach(), bias.detach()
+        Trainer(head, objective, unit_data, settings, seeds, standardize=False).run()
+    return Head(weight.detach(), bias.detach())
 
 
-def _settings(settings: Settings, length: int) -> Settings:
-    steps = math.ceil(length / settings.batch_size)
+def _settings(settings: Settings, head_settings: HeadSettings, n_rows: int) -> Settings:
+    epochs = math.ceil(head_settings.steps / math.ceil(n_rows / settings.batch_size))
     return replace(
         settings,
-        epochs=max(LEAST_EPOCHS, min(MOST_EPOCHS, math.ceil(STEPS / steps))),
-        learning_rate=LEARNING_RATE,
+        epochs=max(head_settings.min_epochs, min(head_settings.max_epochs, epochs)),
+        learning_rate=head_settings.learning_rate,
         schedule="cosine",
         max_seconds=None,
         patience=None,
@@ -73,23 +95,21 @@ def _settings(settings: Settings, length: int) -> Settings:
     )
 
 
-def _some(rows: Tensor, most: int) -> Tensor:
-    """At equal distances, so many at most."""
-    return rows[:: math.ceil(len(rows) / most)]
+def _equally_many(rows: Sequence[Tensor], max_rows: int) -> Tensor:
+    """Indices (members, m) of as many rows for each member, at equal distances if too many."""
+    spaced = [part[:: math.ceil(len(part) / max_rows)] for part in rows]
+    fewest = min(map(len, spaced))
+    return torch.stack([part[:fewest] for part in spaced])
 
 
-def _alike(rows: Sequence[Tensor]) -> Tensor:
-    """As many rows of each member: (V, fewest)."""
-    fewest = min(map(len, rows))
-    return torch.stack([part[:fewest] for part in rows])
-
-
-def _units(network: EmbeddedMLP, x: Tensor, index: Tensor) -> Tensor:
+def _hidden_units(network: EmbeddedMLP, x: Tensor, index: Tensor) -> Tensor:
     network.eval()
-    return torch.cat([network.units(x[part.to(x.device)]) for part in index.split(CHUNK, 1)], 1)
+    chunks = index.split(EVALUATION_CHUNK, 1)
+    return torch.cat([network.units(x[part.to(x.device)]) for part in chunks], 1)
 
 
-def _average(objective: HistogramObjective, y: Tensor) -> Tensor:
-    """Outputs (V, 1, outputs) that predict the common distribution of each member's targets."""
-    some = y[:, :: math.ceil(y.shape[1] / FOR_AVERAGE)].double()
-    return objective.weights(some).mean(1, keepdim=True).clamp_min(1e-6).log()
+def _common_distribution(objective: HistogramObjective, y: Tensor) -> Tensor:
+    """Outputs (members, 1, outputs) that predict the distribution of all of a member's targets."""
+    some = y[:, :: math.ceil(y.shape[1] / MAX_TARGETS_FOR_START)].double()
+    weights = objective.weights(some).mean(1, keepdim=True)
+    return weights.clamp_min(SMALLEST_START_WEIGHT).log()

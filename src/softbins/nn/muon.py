@@ -14,10 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from softbins.nn.adam import Adam
+from softbins.nn.settings import MuonSettings
 
-MOMENTUM = 0.95
-FACTOR = 2.0  # of the learning rate, which is Adam's
-MOST_INPUTS = 8  # for a unit; with more of them, most directions of a gradient are noise
 # The odd quintic that is closest to 1 on [0.02, 1], and the one that is on what it leaves of that
 # interval, as linear programmes find them: a x + b x^3 + c x^5. (Amsel et al., 2025, compose such.)
 QUINTICS = ((7.711, -22.1138, 16.2487), (3.2153, -2.4112, 0.5013))
@@ -35,9 +33,12 @@ class Muon(Adam):
         parameters: Sequence[nn.Parameter],
         matrices: Sequence[nn.Parameter],
         rate: float,
+        settings: MuonSettings,
         **how: float,
     ) -> None:
-        self.matrices = [m for m in matrices if m.requires_grad and _compact(m)]
+        self.settings = settings
+        limit = settings.max_inputs_per_unit
+        self.matrices = [m for m in matrices if m.requires_grad and _is_compact(m, limit)]
         chosen = set(self.matrices)
         rest = [parameter for parameter in parameters if parameter not in chosen]
         super().__init__(rest, rate, **how)
@@ -58,16 +59,16 @@ class Muon(Adam):
         super().step()
 
     def _move(self, matrix: Tensor, gradient: Tensor) -> None:
-        mean = self.state[matrix]["exp_avg"].lerp_(gradient, 1 - MOMENTUM)
+        mean = self.state[matrix]["exp_avg"].lerp_(gradient, 1 - self.settings.momentum)
         inputs, units = matrix.shape[1:]
-        size = self.rate * FACTOR * math.sqrt(units / inputs)
+        size = self.rate * self.settings.rate_factor * math.sqrt(units / inputs)
         matrix.mul_(1 - self.rate * self.weight_decay)
-        matrix.sub_(evened(gradient.lerp(mean, MOMENTUM)), alpha=size)
+        matrix.sub_(evened(gradient.lerp(mean, self.settings.momentum)), alpha=size)
 
 
-def _compact(matrix: Tensor) -> bool:
+def _is_compact(matrix: Tensor, max_inputs_per_unit: float) -> bool:
     inputs, units = matrix.shape[1:]
-    return inputs <= MOST_INPUTS * units
+    return inputs <= max_inputs_per_unit * units
 
 
 def evened(matrices: Tensor) -> Tensor:

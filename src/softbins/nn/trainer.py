@@ -1,4 +1,4 @@
-"""The one training loop: a stack of members, mini-batches, Adam, early stopping, checkpoints.
+"""The one training loop: a stack of members, mini-batches, early stopping, checkpoints.
 
 It knows no losses and no datasets, only an `Objective` and tensors. Members may differ in seed,
 in training rows, and in the parameters of the objective.
@@ -8,135 +8,111 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from softbins._checks import require_number
 from softbins.nn.adam import Adam
 from softbins.nn.muon import Muon
 from softbins.nn.objectives import Objective
+from softbins.nn.random import member_generator
+from softbins.nn.settings import Progress, Settings
 from softbins.nn.stack import Stack
 from softbins.nn.standardize import moments
 
-CHUNK = 4096  # rows at a time where no gradient is needed
-MOST_ENCODED = 2**26  # numbers, a quarter of a gigabyte
-WARM_UP = 0.05  # of the steps, in which a learning rate that falls along a cosine rises first
-# Initial weights and training draw from different streams of the same seed.
-TRAINING_STREAM = 2**32
+EVALUATION_CHUNK = 4096  # rows that go through the network at a time where there is no gradient
+MAX_PRECOMPUTED_NUMBERS = 2**26  # of precomputed targets: a quarter of a gigabyte in float32
 
-Part = Literal["train", "validation"]
-Monitor = Literal["objective", "mae", "rmse"]
-Optimiser = Literal["adam", "muon"]
-Progress = Callable[[int, int, float, dict[str, float]], None]
-Row = dict[str, float | int]
+HistoryRow = dict[str, float | int]
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How to train. The defaults are the paper's (Section 4), with Keras's epsilon for Adam."""
+class MemberData:
+    """A table as tensors, and which of its rows each member of a stack sees.
 
-    epochs: int = 100
-    batch_size: int = 256
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.0
-    optimiser: Optimiser = "adam"
-    schedule: Literal["constant", "cosine"] = "constant"
-    adam_epsilon: float = 1e-7
-    beta_2: float = 0.999  # Adam's memory of squared gradients
-    max_seconds: float | None = None
-    # Stop a member that has not improved for `patience` epochs, and go back to its best one.
-    patience: int | None = None
-    monitor: Monitor = "objective"
-    # What to evaluate after every epoch, for the history.
-    evaluate: tuple[Part, ...] = ("validation",)
-    gradient_norm: bool = False
+    `x` (n, features) and `y` (n,) are all rows, `weight` (n,) says how much each of them counts.
+    `rows[v]` are the indices of member v's training rows, `validation[v]` those of the rows that
+    judge it. Members need the same number of batches in an epoch.
+    """
 
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: must be at least 1, got {getattr(self, name)}")
-        require_number("learning_rate", self.learning_rate)
-        require_number("weight_decay", self.weight_decay, "at least 0")
-        require_number("beta_2", self.beta_2, "in [0, 1)")
-        if self.max_seconds is not None:
-            require_number("max_seconds", self.max_seconds)
-        if self.monitor not in get_args(Monitor):
-            raise ValueError(f"monitor: expected one of {get_args(Monitor)}, got {self.monitor!r}")
-        if self.schedule not in ("constant", "cosine"):
-            raise ValueError(f"schedule: expected 'constant' or 'cosine', got {self.schedule!r}")
-        if self.optimiser not in get_args(Optimiser):
-            raise ValueError(f"optimiser: expected 'adam' or 'muon', got {self.optimiser!r}")
+    x: Tensor
+    y: Tensor
+    rows: Sequence[Tensor]
+    validation: Sequence[Tensor] | None = None
+    weight: Tensor | None = None
 
 
 class Trainer:
-    """Trains a stack on rows of X (n, features) and y (n,).
+    """Trains a stack on each member's rows of the data.
 
-    `rows[v]` are the training rows of member v, `validation[v]` those it is judged on, and
-    `weight` (n,) weighs the rows. Members need the same number of batches in an epoch.
-    `run` trains to the end and may be called again after `resume`.
+    `seeds` has one number for each member, which decides in what order it sees its rows. The
+    inputs are standardized with the mean and deviation of each member's rows, unless the network
+    has learnt its standardization before (`standardize=False`). `run` trains to the end and may
+    be called again after `resume`.
     """
 
     def __init__(
         self,
         network: Stack,
         objective: Objective,
-        x: Tensor,
-        y: Tensor,
-        rows: Sequence[Tensor],
-        seeds: Sequence[int],
+        data: MemberData,
         settings: Settings,
-        validation: Sequence[Tensor] | None = None,
-        weight: Tensor | None = None,
-        standardise: bool = True,
+        seeds: Sequence[int],
+        *,
+        standardize: bool = True,
     ) -> None:
         self.network, self.objective, self.settings = network, objective, settings
-        self.x, self.y, self.weight = x, y, weight
-        self.rows, self.validation = list(rows), None if validation is None else list(validation)
-        self._check(seeds)
-        self.generators = [torch.Generator().manual_seed(s + TRAINING_STREAM) for s in seeds]
+        self.data, self.seeds = data, list(seeds)
+        self.x, self.y, self.weight = data.x, data.y, data.weight
+        self.rows, self.validation = data.rows, data.validation
+        self._check()
+        self.generators = [member_generator(seed, "training") for seed in seeds]
         self.steps = math.ceil(max(map(len, self.rows)) / settings.batch_size)
         self.parameters = [p for p in network.parameters() if p.requires_grad]
-        self.encoded = self._encoded()
-        self.optimiser = self._optimiser()
+        self.precomputed = self._precomputed_targets()
+        self.optimizer = self._optimizer()
         # Members that have stopped leave the stack; all are back in it when the training ends.
         self.running = list(range(network.members))
         self.objective_of_running = objective
         self.whole = [(t, t.data) for t in (*network.parameters(), *network.buffers())]
         self.epoch, self.seconds = 0, 0.0
-        self.history: list[Row] = []
+        self.history: list[HistoryRow] = []
         self.best = [p.detach().clone() for p in self.parameters]
         self.best_score = torch.full((network.members,), math.inf, dtype=torch.float64)
         self.best_epoch = torch.zeros(network.members, dtype=torch.int64)
-        if standardise:
-            network.standardise(*moments(x, self.rows, weight))
+        if standardize:
+            network.standardise(*moments(self.x, self.rows, self.weight))
 
-    def _encoded(self) -> Tensor | None:
+    def _precomputed_targets(self) -> Tensor | None:
         """Each row's target as its gradient takes it, unless that would need much memory."""
-        if len(self.y) * self.objective.outputs > MOST_ENCODED:
+        if len(self.y) * self.objective.outputs > MAX_PRECOMPUTED_NUMBERS:
             return None
-        parts = [self.objective.encoded(part) for part in self.y.split(CHUNK)]
+        parts = [self.objective.encoded(part) for part in self.y.split(EVALUATION_CHUNK)]
         known = [part for part in parts if part is not None]
         return torch.cat(known) if known else None
 
-    def _optimiser(self) -> Adam:
-        chosen, rate = self.settings, self.settings.learning_rate
-        how = {"beta_2": chosen.beta_2, "epsilon": chosen.adam_epsilon}
-        how["weight_decay"] = chosen.weight_decay
-        if chosen.optimiser == "adam":
-            return Adam(self.parameters, rate, **how)
-        return Muon(self.parameters, self.network.matrices(), rate, **how)
+    def _optimizer(self) -> Adam:
+        settings = self.settings
+        adam = {
+            "beta_2": settings.beta_2,
+            "epsilon": settings.adam_epsilon,
+            "weight_decay": settings.weight_decay,
+        }
+        if settings.muon is None:
+            return Adam(self.parameters, settings.learning_rate, **adam)
+        matrices = self.network.matrices()
+        return Muon(self.parameters, matrices, settings.learning_rate, settings.muon, **adam)
 
-    def _check(self, seeds: Sequence[int]) -> None:
+    def _check(self) -> None:
         members, batch = self.network.members, self.settings.batch_size
-        if not (len(self.rows) == len(seeds) == members):
+        if not (len(self.rows) == len(self.seeds) == members):
             raise ValueError(
                 f"rows, seeds: need one for each of {members} members, "
-                f"got {len(self.rows)} and {len(seeds)}"
+                f"got {len(self.rows)} and {len(self.seeds)}"
             )
         steps = {math.ceil(len(rows) / batch) for rows in self.rows}
         if len(steps) > 1 or 0 in steps:
@@ -152,7 +128,7 @@ class Trainer:
     def run(self, progress: Progress | None = None, until: int | None = None) -> None:
         """Train until the last epoch, the time limit, or until every member has stopped.
 
-        Or until so many epochs are over, to go on in another call.
+        With `until`, no further than the end of that epoch: another call goes on from there.
         """
         before, start = self.seconds, time.perf_counter()
         last = self.settings.epochs if until is None else until
@@ -164,7 +140,6 @@ class Trainer:
             self._keep_running(self._active().nonzero().flatten().tolist())
             if progress is not None:
                 progress(self.epoch, self.settings.epochs, self.seconds, summary)
-        self.network.forget_masks()
         if self.finished:
             self._restore()
 
@@ -188,7 +163,7 @@ class Trainer:
             return
         index = torch.tensor([self.running.index(member) for member in running])
         self.network.keep(index)
-        for state in self.optimiser.state.values():
+        for state in self.optimizer.state.values():
             for name, moment in state.items():
                 if moment.ndim:
                     state[name] = moment[index.to(moment.device)]
@@ -197,35 +172,34 @@ class Trainer:
 
     def _train_epoch(self, start: float) -> None:
         self.network.train()
-        self.network.forget_masks()
         limit = self.settings.max_seconds
         for step, (index, weight) in enumerate(self._batches()):
-            self._anneal(self.epoch * self.steps + step)
+            self._set_learning_rate(self.epoch * self.steps + step)
             self._step(index, weight)
             if limit is not None and time.perf_counter() - start >= limit:
                 return
 
     def _step(self, index: Tensor, weight: Tensor | None) -> None:
         objective, generators = self.objective_of_running, self._of_running(self.generators)
-        self.optimiser.zero_grad()
-        if self.encoded is None:
-            x, y = self._data(index)
-            noisy = self._noisy(y)  # drawn before the network's masks
+        self.optimizer.zero_grad()
+        if self.precomputed is None:
+            x, y = self._batch(index)
+            noisy = self._noisy(y)  # drawn before the network's dropout
             objective.total(self.network(x, generators), noisy, weight).backward()
         else:
             flat = index.reshape(-1)
             x = self.x.index_select(0, flat).view(*index.shape, -1)
             outputs, pull = self.network.step(x, generators)
-            encoded = self.encoded.index_select(0, flat).view_as(outputs)
-            pull(objective.gradient(outputs, encoded, weight))
+            targets = self.precomputed.index_select(0, flat).view_as(outputs)
+            pull(objective.gradient(outputs, targets, weight))
         if objective.clipping is not None:
             self._clip(objective.clipping)
-        self.optimiser.step()
+        self.optimizer.step()
 
     def _of_running(self, values: Sequence[Value]) -> list[Value]:
         return [values[member] for member in self.running]
 
-    def _data(self, index: Tensor) -> tuple[Tensor, Tensor]:
+    def _batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs (V, rows, features) and targets (V, rows); index_select is the fast way."""
         flat = index.reshape(-1)
         x = self.x.index_select(0, flat).view(*index.shape, -1)
@@ -275,20 +249,18 @@ class Trainer:
         for gradient in gradients:
             gradient.mul_(factor.to(gradient).view(-1, *(1,) * (gradient.ndim - 1)))
 
-    def _anneal(self, step: int) -> None:
-        """The learning rate falls along a cosine, and dropout along one of half the length.
+    def _set_learning_rate(self, step: int) -> None:
+        """Set the learning rate of a step: with the schedule "cosine" it falls to nothing.
 
-        Noise in the targets stops members early, while dropout helps them; those that go on have
-        something to learn that dropout would keep from them. The first steps are smaller: where
-        nothing is known of the gradients yet, large ones may spoil a network for good.
+        The first steps are smaller: where nothing is known of the gradients yet, large ones may
+        spoil a network for good.
         """
-        if self.settings.schedule == "cosine":
-            total = self.steps * self.settings.epochs
-            ends = (step / total, 2 * step / total)
-            rate, dropout = ((1 + math.cos(math.pi * min(1, done))) / 2 for done in ends)
-            rising = min(1, (step + 1) / (WARM_UP * total))
-            self.optimiser.rate = self.settings.learning_rate * rate * rising
-            self.network.strength = dropout
+        settings = self.settings
+        if settings.schedule == "cosine":
+            total = self.steps * settings.epochs
+            falling = (1 + math.cos(math.pi * min(1, step / total))) / 2
+            rising = min(1, (step + 1) / (settings.warm_up * total))
+            self.optimizer.rate = settings.learning_rate * falling * rising
 
     # Judging
 
@@ -343,7 +315,7 @@ class Trainer:
         objective = self.objective_of_running
         sums = torch.zeros(4, self.network.members, dtype=torch.float64)
         for index, real in _chunks(rows):
-            x, y = self._data(index)
+            x, y = self._batch(index)
             outputs = self.network(x)
             # Targets are float64 where float32 would blur them, and means as well.
             error = (objective.decode(outputs.to(y)) - y).double()
@@ -362,7 +334,7 @@ class Trainer:
         chosen = self._of_running(self.rows)
         sizes = torch.tensor([len(rows) for rows in chosen]).unsqueeze(-1)
         for index, real in _chunks(chosen):
-            x, y = self._data(index)
+            x, y = self._batch(index)
             loss = self.objective_of_running.total(self.network(x), y, (real / sizes).to(y))
             for sum_, part in zip(total, torch.autograd.grad(loss, last), strict=True):
                 sum_ += part
@@ -375,7 +347,7 @@ class Trainer:
         tensors = {f"parameter.{i}": p.detach().clone() for i, p in enumerate(self.parameters)}
         tensors |= {f"best.{i}": p.clone() for i, p in enumerate(self.best)}
         for i, parameter in enumerate(self.parameters):
-            for name, value in self.optimiser.state[parameter].items():
+            for name, value in self.optimizer.state[parameter].items():
                 tensors[f"adam.{i}.{name}"] = value.clone()
         for i, generator in enumerate(self.generators):
             tensors[f"generator.{i}"] = generator.get_state()
@@ -390,7 +362,7 @@ class Trainer:
         for i, parameter in enumerate(self.parameters):
             parameter.copy_(tensors[f"parameter.{i}"])
             self.best[i].copy_(tensors[f"best.{i}"])
-            for name, value in self.optimiser.state[parameter].items():
+            for name, value in self.optimizer.state[parameter].items():
                 value.copy_(tensors[f"adam.{i}.{name}"])
         for i, generator in enumerate(self.generators):
             generator.set_state(tensors[f"generator.{i}"])
@@ -407,4 +379,4 @@ def _chunks(rows: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
     for filled, part in zip(padded, rows, strict=True):
         filled[: len(part)] = part
     real = torch.arange(longest) < torch.tensor([len(part) for part in rows]).unsqueeze(-1)
-    yield from zip(padded.split(CHUNK, 1), real.split(CHUNK, 1), strict=True)
+    yield from zip(padded.split(EVALUATION_CHUNK, 1), real.split(EVALUATION_CHUNK, 1), strict=True)

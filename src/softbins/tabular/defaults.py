@@ -1,255 +1,298 @@
-"""What `HistogramRegressor` does where it is left to choose: by the number of rows and the noise.
+"""Every number of `HistogramRegressor` that was chosen by experiment, once, with its reason.
 
-The numbers were chosen by errors on tables of benchmarks/accuracy, some of them on a few only.
+The numbers were chosen by errors on the development tables of benchmarks/accuracy. What each part
+of the regressor brings is measured by benchmarks/ablation, on these tables and on others that no
+choice was made on; `docs/decisions.md` has the result. Numbers that are parameters of the
+regressor itself (`sigma`, `weight_decay`, `beta_2`) stand in its signature.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from softbins.nn.head import HeadSettings
+from softbins.nn.pruning import PruningRule
+from softbins.nn.settings import MuonSettings
 
-from softbins._checks import require_number
-from softbins.bins import Bins
-from softbins.tabular.columns import Columns
-
-Array = NDArray[np.float64]
-BySize = tuple[tuple[float, int], ...]  # for tables of up to so many rows
 Preset = Literal["default", "fast"]
-
-FOLDS = 8  # each member leaves out one, and is stopped and calibrated by it
-PAIRED_ROWS = 1_000  # from which on two members leave out the same fold
-COUNT = 128  # bins
-BLURRED_COUNT = 64  # bins of the histogram of blurred targets
-MOST_EMBEDDED = 500  # inputs
-WIDTH: BySize = ((25_000, 64), (math.inf, 96))  # of each of three hidden layers
-BATCH: BySize = ((5_000, 128), (25_000, 256), (math.inf, 512))
-LEARNING_RATE = 0.02
-ENOUGH_LEFT = 30  # rows of a fold, without those that are copies of others
 
 
 @dataclass(frozen=True)
-class Effort:
+class BySize:
+    """A value that depends on the number of rows: `steps` are (largest number of rows, value)."""
+
+    steps: tuple[tuple[float, int], ...]
+
+    def at(self, n_rows: int) -> int:
+        """The value for a table of that many rows."""
+        return next(value for most, value in self.steps if n_rows <= most)
+
+
+@dataclass(frozen=True)
+class FoldDefaults:
+    """Which rows members leave out."""
+
+    count: int = 8
+    """Folds that rows are cut into. Each member learns from seven eighths of the rows."""
+    max_unpaired_rows: int = 1_000
+    """Rows up to which each member leaves out a fold of its own; beyond, two share one. With few
+    rows all of them are needed for calibration; with many, pairs are closer to the ensemble."""
+    max_judges: int = 10_000
+    """Held-out rows, of all folds together, that calibrate. More change nothing that is seen."""
+    min_rows_without_duplicates: int = 30
+    """Rows that have to be left of a fold after duplicates are taken out: fewer judge nothing."""
+
+
+@dataclass(frozen=True)
+class NetworkDefaults:
+    """The networks. Many narrow ones err less than a few wide ones that take as long."""
+
+    layers: int = 3
+    """Hidden layers."""
+    width: BySize = BySize(((25_000, 64), (math.inf, 96)))
+    """Units of each hidden layer, by the number of rows."""
+    max_embedded_inputs: int = 500
+    """Numeric inputs up to which all get periodic embeddings: each makes the first layer wider."""
+    frequencies: int = 16
+    """Cosines of each embedded input."""
+    embedding_size: int = 8
+    """Numbers that each embedded input becomes, beside itself."""
+    frequency_spread: float = 0.3
+    """Standard deviation of the first frequencies, in periods per standard deviation of the
+    input: networks begin with smooth functions and learn higher frequencies where they help."""
+
+
+@dataclass(frozen=True)
+class TrainingDefaults:
+    """How networks learn."""
+
+    learning_rate: float = 0.02
+    """Adam's largest learning rate, which Muon multiplies by its own factor."""
+    batch_size: BySize = BySize(((5_000, 128), (25_000, 256), (math.inf, 512)))
+    """Rows of a mini-batch, by the number of rows: small tables need the steps."""
+    min_patience: int = 8
+    """Epochs without improvement after which a member stops, at least."""
+    patience_share: float = 0.25
+    """The same as a share of all epochs."""
+    muon: MuonSettings = MuonSettings(momentum=0.95, rate_factor=2.0, max_inputs_per_unit=8)
+    """Muon, for hidden layers. On tables without noise a third less error than with Adam; with
+    more than eight inputs for a unit most directions of a gradient are noise."""
+    head: HeadSettings = HeadSettings(
+        steps=400,
+        min_epochs=12,
+        max_epochs=24,
+        learning_rate=0.06,
+        max_batch_size=256,
+        max_units=2**26,
+    )
+    """The sharp histogram on top of trained networks; a quarter of a gigabyte of units."""
+    pruning: PruningRule = PruningRule(
+        decide_after=0.25, max_gap=1.1, max_remaining=0.75, speedup=1.1
+    )
+    """When the fast preset goes on with two members: where the error on held-out rows is within a
+    tenth of that on own rows, and fell by a quarter in the second half of the epochs so far."""
+
+
+@dataclass(frozen=True)
+class TargetDefaults:
+    """The histograms that networks learn."""
+
+    bins: int = 128
+    """Bins of the sharp histogram, which is the predicted distribution."""
+    blurred_bins: int = 64
+    """Bins of the histogram of blurred targets, whose mean is the prediction."""
+    blur_per_noise: float = 2.5
+    """Standard deviation of a blurred target, as a multiple of the trees' error."""
+    min_blur: float = 0.02
+    """Least standard deviation of a blurred target, as a share of the targets' range."""
+    max_blur: float = 0.2
+    """Largest one, as a share of the range."""
+    blur_without_noise_estimate: float = 0.05
+    """The one that is taken where there are no trees to tell the noise."""
+
+
+@dataclass(frozen=True)
+class BinDefaults:
+    """Where bins are, and how they follow heavy tails and uneven noise."""
+
+    margin: float = 3.0
+    """Sigmas between the outermost targets and the ends of the bins: room for their Gaussians."""
+    heavy_tail_share: float = 0.05
+    """Tails are heavy where the middle half of the targets takes up less of their range."""
+    max_places: int = 20
+    """Places along the target's range at which the error of forecasts is measured, at most."""
+    min_rows_per_place: int = 50
+    """Forecasts whose mean error is taken at a place, at least."""
+    max_density: float = 16.0
+    """Bins that a small error may ask for, for each bin that there was before, and as a multiple
+    of the average."""
+    min_density_ratio: float = 1.25
+    """How much denser bins have to become somewhere for them to be moved at all."""
+
+
+@dataclass(frozen=True)
+class TreeGrowth:
+    """How boosted trees grow on tables of up to `max_rows` rows."""
+
+    max_rows: float
+    learning_rate: float
+    rounds: int
+    """Trees of each ensemble, of which those that lower the held-out error are kept."""
+    max_leaf_nodes: int
+    min_samples_leaf: int
+
+
+@dataclass(frozen=True)
+class TreeDefaults:
+    """Boosted trees beside the networks."""
+
+    growth: tuple[TreeGrowth, ...] = (
+        TreeGrowth(500, 0.25, rounds=150, max_leaf_nodes=12, min_samples_leaf=1),
+        TreeGrowth(1_000, 0.25, rounds=150, max_leaf_nodes=16, min_samples_leaf=1),
+        TreeGrowth(2_000, 0.16, rounds=150, max_leaf_nodes=31, min_samples_leaf=1),
+        TreeGrowth(5_000, 0.16, rounds=150, max_leaf_nodes=31, min_samples_leaf=2),
+        TreeGrowth(20_000, 0.08, rounds=300, max_leaf_nodes=31, min_samples_leaf=5),
+        TreeGrowth(math.inf, 0.08, rounds=300, max_leaf_nodes=31, min_samples_leaf=20),
+    )
+    """By the number of rows. On a few hundred rows small trees err less and grow faster."""
+    wide_columns: int = 200
+    """Columns beyond which there are fewer rounds, in proportion: each takes as much longer."""
+    column_share: float = 0.5
+    """Share of columns that every second ensemble sees at a split: together they err less."""
+    min_gain: float = 0.005
+    """Share of the squared error on held-out rows that trees have to save to be kept."""
+
+
+@dataclass(frozen=True)
+class CalibrationDefaults:
+    """How held-out rows turn raw histograms into distributions and intervals."""
+
+    temperature_rows: int = 2_000
+    """Held-out rows that choose the temperature."""
+    bin_split_rows: int = 500
+    """Held-out rows that choose into how many parts bins are cut, and the intervals' temperature."""
+    max_bin_splits: int = 16
+    """Parts that a bin is cut into at most, where more is known than its width can say."""
+    interval_temperature_factors: tuple[float, ...] = (4, 16, 64)
+    """Temperatures that are tried for intervals, as multiples of that of distributions."""
+    interval_temperature_coverage: float = 0.9
+    """The coverage at which those intervals are compared."""
+    min_rows_for_interval_temperature: int = 100
+    """Held-out rows without which intervals have the temperature of distributions."""
+    max_relative_width: float = 0.95
+    """How much narrower intervals of another temperature have to be: a choice costs coverage."""
+    spike_share: float = 0.2
+    """Share of targets with the same value from which on intervals are not made narrower for the
+    whole ensemble: they would lose all of these rows at once."""
+
+
+@dataclass(frozen=True)
+class TuningDefaults:
+    """What `HistogramRegressor.tune` tries."""
+
+    folds: int = 2
+    """Folds that judge each candidate."""
+    blur_factors: tuple[float, ...] = (0.5, 2.0)
+    """Blurs, as multiples of the one that it starts from."""
+    weight_decays: tuple[float, ...] = (0.0, 1e-2, 1e-1)
+    histograms: tuple[tuple[int, float], ...] = ((64, 1.0), (128, 1.0), (128, 2.0), (256, 3.0))
+    """Numbers of bins, each with a sigma in bin widths."""
+    epochs_share: float = 0.5
+    """Epochs of a candidate, as a share of those of `fit`."""
+    min_gain: float = 0.005
+    """Share of the error that another value has to save: less may be chance."""
+
+
+@dataclass(frozen=True)
+class PresetBudget:
     """What a preset spends on a table."""
 
     members: BySize
-    epochs: BySize  # at least
-    thins: bool  # whether two members go on with the time of all, where there is no noise
-    last: float  # of the epochs that were best, as many again on all rows
-    last_rate: float  # of the learning rate, then
-    ensembles: int  # of boosted trees
-    haste: BySize  # how many times as fast, and as few, they learn
-    steps: int  # at least
+    """Networks, by the number of rows."""
+    epochs: BySize
+    """Epochs, by the number of rows, at least."""
+    min_steps: int
+    """Steps of the training, at least: small tables get more epochs."""
+    prune_members: bool
+    """Whether two members go on with the time of all, where there is no noise."""
+    refit_epochs: float
+    """Final pass over all rows, as a share of the mean best epoch."""
+    refit_rate: float
+    """Learning rate of that pass, as a share of the usual one."""
+    tree_ensembles: int
+    """Ensembles of boosted trees, at least, and one for each fold."""
+    tree_speedup: BySize
+    """How many times as fast trees learn, from as many times fewer rounds."""
 
 
-# Many narrow networks err less than a few wide ones that take as long, and bear larger steps.
-EFFORTS = {
-    "default": Effort(
-        # With a member or a pair for each fold, all rows of small tables calibrate.
-        members=((PAIRED_ROWS, FOLDS), (3_000, 2 * FOLDS), (25_000, 12), (math.inf, 8)),
-        epochs=((3_000, 80), (25_000, 76), (math.inf, 100)),
-        thins=False,  # all rows of small tables would no longer calibrate
-        last=0.1,
-        last_rate=0.1,
-        ensembles=4,
-        haste=((math.inf, 1),),
-        steps=700,
-    ),
-    # Up to 5000 rows trees learn as slowly as by default: small tables need them, and their error
-    # decides how far targets are blurred.
-    "fast": Effort(
-        members=((math.inf, 4),),
-        epochs=((PAIRED_ROWS, 44), (3_000, 56), (5_000, 41), (25_000, 32), (math.inf, 36)),
-        thins=True,
-        last=0.2,
-        last_rate=0.2,
-        ensembles=1,
-        haste=((5_000, 1), (math.inf, 2)),
-        steps=310,
-    ),
-}
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to train on a table."""
-
-    members: int
-    ensembles: int
-    haste: int
-    hidden: tuple[int, ...]
-    dropout: float
-    bins: int | Bins
-    learning_rate: float
-    batch_size: int
-    epochs: int
-    thins: bool
-    last: float
-    last_rate: float
-    patience: int
-
-
-def recipe_for(regressor: Any, rows: int) -> Recipe:
-    """What the regressor says, and where it says "auto" what suits a table of that size."""
-    if regressor.preset not in get_args(Preset):
-        raise ValueError(f"preset: expected 'default' or 'fast', got {regressor.preset!r}")
-    effort = EFFORTS[regressor.preset]
-    batch = _whole("batch_size", regressor.batch_size, _for(rows, BATCH))
-    epochs = _whole("max_epochs", regressor.max_epochs, _epochs(effort, rows, batch))
-    bins, rate = regressor.bins, regressor.learning_rate
-    return Recipe(
-        members=_whole("members", regressor.members, min(_for(rows, effort.members), rows)),
-        ensembles=effort.ensembles,
-        haste=_for(rows, effort.haste),
-        hidden=_layers(regressor.hidden, _for(rows, WIDTH)),
-        dropout=require_number("dropout", regressor.dropout, "in [0, 1)"),
-        bins=bins if isinstance(bins, Bins) else _whole("bins", bins, COUNT),
-        learning_rate=_rate(rate),
-        batch_size=batch,
-        epochs=epochs,
-        # Who gives a number of members or epochs means it.
-        thins=effort.thins and regressor.members == regressor.max_epochs == "auto",
-        last=effort.last,
-        last_rate=effort.last_rate,
-        patience=_whole("patience", regressor.patience, max(8, epochs // 4)),
+def _default_preset() -> PresetBudget:
+    # With a member or a pair for each fold, all rows of small tables calibrate: pruning, after
+    # which only one fold does, is not for this preset.
+    return PresetBudget(
+        members=BySize(((1_000, 8), (3_000, 16), (25_000, 12), (math.inf, 8))),
+        epochs=BySize(((3_000, 80), (25_000, 76), (math.inf, 100))),
+        min_steps=700,
+        prune_members=False,
+        refit_epochs=0.1,
+        refit_rate=0.1,
+        tree_ensembles=4,
+        tree_speedup=BySize(((math.inf, 1),)),
     )
 
 
-def _epochs(effort: Effort, rows: int, batch: int) -> int:
-    steps = math.ceil(rows * (1 - 1 / FOLDS) / batch)
-    return max(_for(rows, effort.epochs), math.ceil(effort.steps / steps))
+def _fast_preset() -> PresetBudget:
+    # About a quarter of the default's time. Up to 5000 rows trees learn as slowly as by default:
+    # small tables need them, and their error decides how far targets are blurred.
+    return PresetBudget(
+        members=BySize(((math.inf, 4),)),
+        epochs=BySize(((1_000, 44), (3_000, 56), (5_000, 41), (25_000, 32), (math.inf, 36))),
+        min_steps=310,
+        prune_members=True,
+        refit_epochs=0.2,
+        refit_rate=0.2,
+        tree_ensembles=1,
+        tree_speedup=BySize(((5_000, 1), (math.inf, 2))),
+    )
 
 
-def _for(rows: int, sizes: BySize) -> int:
-    return next(value for most, value in sizes if rows <= most)
+@dataclass(frozen=True)
+class Defaults:
+    """All of them together."""
+
+    folds: FoldDefaults = FoldDefaults()
+    network: NetworkDefaults = NetworkDefaults()
+    training: TrainingDefaults = TrainingDefaults()
+    targets: TargetDefaults = TargetDefaults()
+    bins: BinDefaults = BinDefaults()
+    trees: TreeDefaults = TreeDefaults()
+    calibration: CalibrationDefaults = CalibrationDefaults()
+    tuning: TuningDefaults = TuningDefaults()
+    presets: dict[str, PresetBudget] = field(
+        default_factory=lambda: {"default": _default_preset(), "fast": _fast_preset()}
+    )
 
 
-def _whole(name: str, value: Any, automatic: int) -> int:
-    """A parameter that is a whole number of at least 1, or "auto"."""
-    if isinstance(value, str) and value == "auto":
-        return automatic
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name}: need 'auto' or a whole number of at least 1, got {value!r}")
-    return int(value)
+DEFAULTS = Defaults()
 
-
-def _rate(value: Any) -> float:
-    if isinstance(value, str) and value == "auto":
-        return LEARNING_RATE
-    try:
-        return require_number("learning_rate", value)
-    except ValueError:
-        message = f"learning_rate: need 'auto' or a positive number, got {value!r}"
-        raise ValueError(message) from None
-
-
-def _layers(hidden: Any, width: int) -> tuple[int, ...]:
-    if isinstance(hidden, str) and hidden == "auto":
-        return (width,) * 3
-    if isinstance(hidden, (str, Integral)) or not len(hidden):
-        raise ValueError(
-            f"hidden: need 'auto' or sizes of layers, such as (64, 64), got {hidden!r}"
-        )
-    return tuple(_whole("hidden", size, width) for size in hidden)
-
-
-def folds_for(features: Array, target: Array, members: int, seed: int) -> list[Tensor]:
-    """The rows of a table that each member leaves out, and is judged by."""
-    rows = len(target)
-    if rows < 2:
-        raise ValueError(
-            f"early_stopping: n_samples={rows} leaves no row to train on; give more rows, or "
-            "turn it off"
-        )
-    if members > rows:
-        raise ValueError(
-            f"members: {members} cannot leave out a row each of n_samples={rows}; take fewer"
-        )
-    return without_copies(held_out(rows, members, seed), features, target)
-
-
-def held_out(rows: int, members: int, seed: int) -> list[Tensor]:
-    """The rows that each member leaves out, in random order: folds as equal as can be.
-
-    Where there are rows enough, two members leave out the same fold. Judged together they are
-    closer to the whole ensemble, which is better than each of its members.
-    """
-    order = torch.randperm(rows, generator=torch.Generator().manual_seed(seed))
-    apart = members // 2 if rows > PAIRED_ROWS and members % 2 == 0 else members
-    parts = order.tensor_split(min(max(FOLDS, apart), rows))
-    return [parts[member % apart] for member in range(members)]
-
-
-def without_copies(folds: list[Tensor], features: Array, target: Array) -> list[Tensor]:
-    """The folds without rows that stand among all others, too: such a row is not new.
-
-    A member would be judged by what it remembers. A fold of which next to nothing would be left
-    stays as it is.
-    """
-    _, key, total = np.unique(_hashes(features, target), return_inverse=True, return_counts=True)
-    if total.max() == 1:
-        return folds
-    reduced = {}
-    for fold in different(folds):
-        keys = key[fold.numpy()]
-        inside = np.bincount(keys, minlength=len(total))
-        left = fold[torch.from_numpy(inside[keys] == total[keys])]
-        reduced[id(fold)] = left if len(left) >= ENOUGH_LEFT else fold
-    return [reduced[id(fold)] for fold in folds]
-
-
-def _hashes(features: Array, target: Array) -> NDArray[np.uint64]:
-    """A number for each row, the same for rows that are the same in everything."""
-    factors = np.random.default_rng(0).integers(2**63, size=features.shape[1] + 1, dtype=np.uint64)
-    columns = [target, *features.T]
-    found = np.zeros(len(target), dtype=np.uint64)
-    for column, factor in zip(columns, 2 * factors + 1, strict=True):
-        # Round numbers end in zeros, which a product keeps; its high bits are mixed into them.
-        mixed = (np.ascontiguousarray(column) + 0.0).view(np.uint64) * factor
-        found += mixed ^ (mixed >> np.uint64(32))
-    return found
-
-
-def different(folds: list[Tensor]) -> list[Tensor]:
-    """Each fold once, in the order of the first members that leave it out."""
-    return list({id(fold): fold for fold in folds}.values())
-
-
-def kept(rows: int, left_out: list[Tensor], batch: int) -> list[Tensor]:
-    """The rows that each member trains on; all members need as many batches in an epoch."""
-    everything = torch.ones(rows, dtype=torch.bool)
-    parts = [everything.index_fill(0, fold, False).nonzero().flatten() for fold in left_out]
-    fewest = min(map(len, parts))
-    if len({math.ceil(len(part) / batch) for part in parts}) > 1:
-        parts = [part[:fewest] for part in parts]
-    return parts
-
-
-def embedded_inputs(columns: Columns) -> list[int]:
-    """The inputs of a network that are numbers, with more to them than yes and no.
-
-    None if there are very many: networks would be nine times as large.
-    """
-    numeric = {i for i, kind in enumerate(columns.kinds) if kind == "number"}
-    found = [
-        place
-        for place, origin in enumerate(columns.origins)
-        if origin.column in numeric and origin.role == "value"
-    ]
-    return found if len(found) <= MOST_EMBEDDED else []
-
-
-def automatic_blur(noise: float | None, spread: float) -> float:
-    """The standard deviation of blurred targets as a share of their range: above the noise.
-
-    `noise` is the error that the trees are left with.
-    """
-    if noise is None or spread == 0:
-        return 0.05
-    return min(max(2.5 * noise / spread, 0.02), 0.2)
+# The setting of the paper (Section 4), as parameters of a HistogramRegressor.
+PAPER_PARAMETERS: dict[str, Any] = {
+    "hidden": (64, 64, 64, 64),
+    "bins": 100,
+    "sigma": 1.0,
+    "blur": None,
+    "members": 1,
+    "embeddings": False,
+    "trees": False,
+    "scaling": "standard",
+    "activation": "relu",
+    "optimizer": "adam",
+    "learning_rate": 1e-3,
+    "beta_2": 0.999,
+    "weight_decay": 0.0,
+    "schedule": "constant",
+    "batch_size": 256,
+    "max_epochs": 100,
+    "early_stopping": False,
+}

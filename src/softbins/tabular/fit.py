@@ -1,284 +1,335 @@
-"""How `HistogramRegressor` is fitted: folds, trees, bins, networks, and what held-out rows say."""
+"""How `HistogramRegressor` is fitted to a table.
+
+Folds are drawn, trees grown for each of them, bins and blur chosen by the trees' errors, networks
+trained, a sharp head put on them, everything aggregated as held-out rows advise, and at last the
+networks see all rows.
+"""
 
 from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 from torch import Tensor
 
 from softbins.bins import Bins
-from softbins.nn import pruning as thinning
-from softbins.nn.head import fit_head
-from softbins.nn.objectives import HistogramObjective, Objective
-from softbins.nn.progress import progress_callback
-from softbins.nn.stack import EmbeddedMLP
-from softbins.nn.trainer import Settings, Trainer
-from softbins.tabular import tune as tuning
-from softbins.tabular.aggregate import FINEST, JUDGES, Finish
+from softbins.nn.embedded import EmbeddedMLP
+from softbins.nn.head import Head, fit_head
+from softbins.nn.objectives import Objective
+from softbins.nn.pruning import train_and_prune
+from softbins.nn.settings import Progress, Settings
+from softbins.nn.trainer import EVALUATION_CHUNK, HistoryRow, MemberData, Trainer
+from softbins.tabular.aggregate import Aggregator, Outputs
 from softbins.tabular.auto_bins import (
-    automatic_bins,
-    bias,
+    bias_of_bins,
     bins_for_noise,
-    blurred_objective,
+    covering_bins,
     equal_bins,
-    histogram_objective,
-    learnt_part,
-    sharp_part,
     warn_of_bias,
+    with_blurred_head,
 )
 from softbins.tabular.columns import Columns
-from softbins.tabular.defaults import (
-    BLURRED_COUNT,
-    Recipe,
-    automatic_blur,
-    different,
-    embedded_inputs,
-    folds_for,
-    held_out,
-    kept,
-    recipe_for,
-    without_copies,
-)
-from softbins.tabular.forest import Grown, grow
-from softbins.tabular.neural_regressor import (
-    chosen_device,
-    predict_constant,
-    range_of,
-    target_tensor,
-)
+from softbins.tabular.data import TrainingData
+from softbins.tabular.defaults import NetworkDefaults, TargetDefaults
+from softbins.tabular.device import chosen_device
+from softbins.tabular.folds import Folds
+from softbins.tabular.forest import Forest, GrownTrees, TreeBudget, grow_trees
+from softbins.tabular.hyperparameters import Hyperparameters
+from softbins.tabular.objectives import TwoHeadObjective, histogram_objective, learnt_part
 from softbins.tabular.scaling import Scaling
-from softbins.tabular.tune import Candidate, Problem, Tuned
-
-Array = NDArray[np.float64]
-Head = tuple[Tensor, Tensor]  # weights and biases of further outputs
+from softbins.tabular.targets import check_range, float_targets, predict_constant
 
 
 @dataclass(frozen=True)
-class Fitting:
-    """A table, and how a regressor with these parameters is fitted to it."""
+class FittedTable:
+    """What a fit finds out."""
 
-    regressor: Any  # a HistogramRegressor, of which only the parameters count
-    columns: Columns
-    features: Array
-    target: Array
-    weight: Array | None
-    recipe: Recipe
-    seed: int
+    network: EmbeddedMLP
+    objective: Objective
+    scaling: Scaling
+    aggregator: Aggregator | None
+    forest: Forest | None
+    history: list[HistoryRow]
+    n_epochs: int
 
-    @classmethod
-    def of(
-        cls,
-        regressor: Any,
-        columns: Columns,
-        features: Array,
-        target: Array,
-        weight: Array | None,
-    ) -> Self:
-        """With what is left to choose chosen, and randomness drawn."""
-        recipe = recipe_for(regressor, len(target))
-        seed = int(check_random_state(regressor.random_state).randint(2**31 - 1))
-        return cls(regressor, columns, features, target, weight, recipe, seed)
 
-    def run(self) -> dict[str, Any]:
-        """The attributes of the fitted regressor."""
-        settings, folds = self._settings(), self._folds()
-        constant = self.target.min() == self.target.max()
-        grown = None if constant or folds is None else self._grown(folds)
-        objective = self._objective(grown)
-        scaling = Scaling.of(self.features, self.regressor.scaling)
-        x = scaling(self.features)
-        learnt = objective if constant else learnt_part(objective)
-        network = self._network(x.shape[1], learnt)
-        trainer = self._trainer(network, learnt, x, folds, settings)
-        if constant:
-            predict_constant(network, objective, trainer.y[:1])
-        else:
-            trainer = self._trained(trainer)
-        head = None if learnt is objective else self._head(network, sharp_part(objective), trainer)
-        finish = None
-        if folds is not None and not constant:
-            judged = _for_prediction(copy.deepcopy(network), head)
-            finish = self._finish(judged, objective, trainer, folds, grown)
-            self._see_all(network, trainer)
-        network = _for_prediction(network, head)
-        return {
-            "network_": network,
-            "objective_": objective,
-            "bins_": sharp_part(objective).bins,
-            "scaling_": scaling,
-            "finish_": finish,
-            "forest_": grown.forest if grown is not None and finish and finish.share else None,
-            "history_": trainer.history,
-            "n_epochs_": trainer.epoch,
-        }
+def fit_table(
+    data: TrainingData, chosen: Hyperparameters, seed: int, progress: Progress | None = None
+) -> FittedTable:
+    """Fit networks, and trees if they are wanted, and calibrate them where rows are left out."""
+    folds = draw_folds(data, chosen, seed) if chosen.early_stopping else None
+    scaling = Scaling.of(data.features, chosen.scaling)
+    if data.is_constant:
+        return _fit_constant(data, chosen, scaling, seed)
+    trees = None if folds is None else grow(data, chosen, folds, seed)
+    objective = choose_objective(data, chosen, trees)
+    members = _member_data(data, chosen, scaling, folds)
+    trainer, folds = _train(members, objective, data.columns, chosen, folds, seed, progress)
+    head = _sharp_head(trainer, objective, chosen)
+    aggregator = None
+    if folds is not None:
+        judged = _for_prediction(copy.deepcopy(trainer.network), head)
+        aggregator = _aggregate(judged, objective, data, members.x, folds, trees, chosen)
+        _refit_on_all_rows(trainer, chosen)
+    used = trees is not None and aggregator is not None and aggregator.tree_share > 0
+    return FittedTable(
+        network=_for_prediction(trainer.network, head),
+        objective=objective,
+        scaling=scaling,
+        aggregator=aggregator,
+        forest=trees.forest if trees is not None and used else None,
+        history=trainer.history,
+        n_epochs=trainer.epoch,
+    )
 
-    def tuned(self) -> Tuned:
-        """The parameters that are best on folds, by networks trained for half as long."""
-        recipe = self.recipe
-        settings = replace(self._settings(), epochs=max(1, recipe.epochs // 2))
-        settings = replace(settings, patience=recipe.patience, weight_decay=0.0)
-        folds = different(held_out(len(self.target), 2 * tuning.FOLDS, self.seed))[: tuning.FOLDS]
-        folds = without_copies(folds, self.features, self.target)
-        grown = self._grown(folds)
-        start = Candidate(self._blur(grown), recipe.dropout, self.regressor.weight_decay)
-        problem = Problem(
-            Scaling.of(self.features, self.regressor.scaling)(self.features),
-            target_tensor(self.target),
-            None if self.weight is None else torch.from_numpy(self.weight).float(),
-            self._embedded(),
-            folds,
-            kept(len(self.target), folds, settings.batch_size),
-            partial(self._bins, grown),
-        )
-        shown = progress_callback(self.regressor.progress)
-        network = (recipe.hidden, self.regressor.activation)
-        return tuning.tune(problem, start, *network, settings, BLURRED_COUNT, self.seed, shown)
 
-    # Parts
+def _fit_constant(
+    data: TrainingData, chosen: Hyperparameters, scaling: Scaling, seed: int
+) -> FittedTable:
+    """A target that never changes needs no training."""
+    objective = choose_objective(data, chosen, None)
+    network = make_network(data.columns, chosen, objective.outputs, [seed] * chosen.members)
+    predict_constant(network, objective, float_targets(data.target[:1]))
+    network = _for_prediction(network, None)
+    return FittedTable(network, objective, scaling, None, None, history=[], n_epochs=0)
 
-    def _settings(self) -> Settings:
-        chosen, recipe = self.regressor, self.recipe
-        return Settings(
-            epochs=recipe.epochs,
-            batch_size=recipe.batch_size,
-            optimiser=chosen.optimiser,
-            learning_rate=recipe.learning_rate,
-            beta_2=chosen.beta_2,
-            weight_decay=chosen.weight_decay,
-            schedule=chosen.schedule,
-            max_seconds=chosen.max_seconds,
-            patience=recipe.patience if chosen.early_stopping else None,
-            monitor=chosen.monitor,
-            evaluate=("validation",) if chosen.early_stopping else ("train",),
-        )
 
-    def _folds(self) -> list[Tensor] | None:
-        if not self.regressor.early_stopping:
-            return None
-        return folds_for(self.features, self.target, self.recipe.members, self.seed)
+# What is chosen before training
 
-    def _grown(self, folds: list[Tensor]) -> Grown | None:
-        if not self.regressor.trees:
-            return None
-        parts = [fold.numpy() for fold in different(folds)]
-        data = (self.features, self.target, self.weight, parts)
-        effort = (self.recipe.ensembles, self.recipe.haste)
-        return grow(*data, JUDGES // len(parts), self.seed, *effort)
 
-    def _objective(self, grown: Grown | None) -> Objective:
-        bins, sigma, y = self.recipe.bins, self.regressor.sigma, self.target
-        if not isinstance(bins, Bins):
-            free = self.regressor.bins == "auto"
-            bins = self._bins(grown, bins, sigma) if free else equal_bins(y, bins, sigma)
-        range_of(y, None, bins)
-        cost = bias(histogram_objective(bins, sigma), y)
-        warn_of_bias(cost, y)
-        sharp = histogram_objective(bins.with_bias(cost), sigma)
-        share = self.regressor.blur
-        if share is None:
-            return sharp
-        if share == "auto":
-            share = self._blur(grown)
-        return blurred_objective(y, sharp, share, BLURRED_COUNT)
+def draw_folds(data: TrainingData, chosen: Hyperparameters, seed: int) -> Folds:
+    """The rows that members leave out, without those that stand in other folds as well."""
+    defaults = chosen.defaults.folds
+    folds = Folds.random(data.n_rows, chosen.members, seed, defaults)
+    least = defaults.min_rows_without_duplicates
+    return folds.without_duplicates(data.features, data.target, least)
 
-    def _bins(self, grown: Grown | None, count: int, sigma: float) -> Bins:
-        bins = automatic_bins(self.target, count, sigma)
-        return bins if grown is None else bins_for_noise(bins, grown.held_out, grown.targets)
 
-    def _blur(self, grown: Grown | None) -> float:
-        spread = float(self.target.max() - self.target.min())
-        return automatic_blur(None if grown is None else grown.error, spread)
+def grow(
+    data: TrainingData, chosen: Hyperparameters, folds: Folds, seed: int
+) -> GrownTrees | None:
+    """Boosted trees, if they are wanted."""
+    if not chosen.trees:
+        return None
+    budget = TreeBudget(chosen.budget.tree_ensembles, chosen.tree_speedup)
+    return grow_trees(data, folds, seed=seed, budget=budget, defaults=chosen.defaults.trees)
 
-    def _embedded(self) -> list[int]:
-        return embedded_inputs(self.columns) if self.regressor.embeddings else []
 
-    def _network(self, inputs: int, objective: Objective) -> EmbeddedMLP:
-        seeds = [self.seed + member for member in range(self.recipe.members)]
-        layers = (inputs, self._embedded(), self.recipe.hidden, objective.outputs)
-        return EmbeddedMLP(*layers, seeds, self.recipe.dropout, self.regressor.activation)
+def choose_objective(
+    data: TrainingData, chosen: Hyperparameters, trees: GrownTrees | None
+) -> Objective:
+    """A sharp histogram and, unless `blur` is None, one of blurred targets beside it."""
+    y, bins, sigma = data.target, chosen.bins, chosen.sigma
+    if not isinstance(bins, Bins):
+        bins = choose_bins(data, chosen, trees, bins, sigma)
+    check_range(y, bins.low, bins.high)
+    bias = bias_of_bins(histogram_objective(bins, sigma), y)
+    warn_of_bias(bias, y)
+    sharp = histogram_objective(bins.with_bias(bias), sigma)
+    if chosen.blur is None:
+        return sharp
+    blur = choose_blur(data, chosen, trees)
+    count = chosen.defaults.targets.blurred_bins
+    return with_blurred_head(y, sharp, blur, count, chosen.defaults.bins)
 
-    def _trainer(
-        self,
-        network: EmbeddedMLP,
-        objective: Objective,
-        x: Tensor,
-        folds: list[Tensor] | None,
-        settings: Settings,
-    ) -> Trainer:
-        device, y = chosen_device(self.regressor.device), target_tensor(self.target)
-        rows = [torch.arange(len(y))] * network.members
-        if folds is not None:
-            rows = kept(len(y), folds, settings.batch_size)
-        weights = None if self.weight is None else torch.from_numpy(self.weight).to(y)
-        data = (x.to(device), y.to(device), rows)
-        network.to(device)
-        return Trainer(network, objective, *data, network.seeds, settings, folds, weights)
 
-    def _trained(self, trainer: Trainer) -> Trainer:
-        """Who has trained in the end, which may be fewer members."""
-        progress = progress_callback(self.regressor.progress)
-        if self.recipe.thins and trainer.validation is not None:
-            return thinning.train(trainer, progress)
+def choose_bins(
+    data: TrainingData,
+    chosen: Hyperparameters,
+    trees: GrownTrees | None,
+    count: int,
+    sigma: float,
+) -> Bins:
+    """So many bins: equal ones, or where they may adapt those that tails and noise ask for."""
+    defaults = chosen.defaults.bins
+    if not chosen.adaptive_bins:
+        return equal_bins(data.target, count, sigma, defaults)
+    bins = covering_bins(data.target, count, sigma, defaults)
+    if trees is None:
+        return bins
+    return bins_for_noise(bins, trees.held_out, trees.targets, defaults)
+
+
+def choose_blur(data: TrainingData, chosen: Hyperparameters, trees: GrownTrees | None) -> float:
+    """The standard deviation of blurred targets as a share of their range: as given, or auto."""
+    if chosen.blur is not None and chosen.blur != "auto":
+        return chosen.blur
+    spread = float(data.target.max() - data.target.min())
+    return automatic_blur(None if trees is None else trees.error, spread, chosen.defaults.targets)
+
+
+def automatic_blur(noise: float | None, spread: float, defaults: TargetDefaults) -> float:
+    """A blur above the noise, which is the error that the trees are left with."""
+    if noise is None or spread == 0:
+        return defaults.blur_without_noise_estimate
+    blur = defaults.blur_per_noise * noise / spread
+    return min(max(blur, defaults.min_blur), defaults.max_blur)
+
+
+# Networks
+
+
+def make_network(
+    columns: Columns,
+    chosen: Hyperparameters,
+    outputs: int,
+    seeds: Sequence[int],
+) -> EmbeddedMLP:
+    """Networks for the inputs that columns become, one for each seed."""
+    defaults = chosen.defaults.network
+    return EmbeddedMLP(
+        len(columns.origins),
+        embedded_inputs(columns, defaults) if chosen.embeddings else [],
+        chosen.hidden,
+        outputs,
+        seeds,
+        activation=chosen.activation,
+    )
+
+
+def embedded_inputs(columns: Columns, defaults: NetworkDefaults) -> list[int]:
+    """The inputs of a network that are numbers, with more to them than yes and no.
+
+    None if there are very many: networks would be nine times as large.
+    """
+    numeric = {i for i, kind in enumerate(columns.kinds) if kind == "number"}
+    found = [
+        place
+        for place, origin in enumerate(columns.origins)
+        if origin.column in numeric and origin.role == "value"
+    ]
+    return found if len(found) <= defaults.max_embedded_inputs else []
+
+
+def _member_data(
+    data: TrainingData, chosen: Hyperparameters, scaling: Scaling, folds: Folds | None
+) -> MemberData:
+    device = chosen_device(chosen.device)
+    y = float_targets(data.target).to(device)
+    everything = [torch.arange(data.n_rows)] * chosen.members
+    return MemberData(
+        x=scaling(data.features).to(device),
+        y=y,
+        rows=everything if folds is None else folds.training_rows(chosen.settings.batch_size),
+        validation=None if folds is None else folds.held_out,
+        weight=None if data.weight is None else torch.from_numpy(data.weight).to(y),
+    )
+
+
+def _train(
+    members: MemberData,
+    objective: Objective,
+    columns: Columns,
+    chosen: Hyperparameters,
+    folds: Folds | None,
+    seed: int,
+    progress: Progress | None,
+) -> tuple[Trainer, Folds | None]:
+    """The trainer that ran to the end, and the folds of the members that are left."""
+    seeds, learnt = [seed + member for member in range(chosen.members)], learnt_part(objective)
+    network = make_network(columns, chosen, learnt.outputs, seeds).to(members.x.device)
+    trainer = Trainer(network, learnt, members, chosen.settings, seeds)
+    pair = [] if folds is None else folds.members_of(0)[:2]
+    if folds is None or not chosen.prune_members or len(pair) < 2:
         trainer.run(progress)
-        return trainer
-
-    def _head(self, network: EmbeddedMLP, sharp: HistogramObjective, trainer: Trainer) -> Head:
-        data = (trainer.x, trainer.y, trainer.rows, _seeds(network), trainer.settings)
-        return fit_head(network, sharp, *data, trainer.weight)
-
-    def _see_all(self, network: EmbeddedMLP, trainer: Trainer) -> None:
-        """Small steps on all rows: a member that its fold has judged may learn from it, too."""
-        settings = self._last_settings(trainer)
-        if settings is not None:
-            rows = [torch.arange(len(trainer.y))] * network.members
-            data = (trainer.x, trainer.y, rows, _seeds(network), settings, None, trainer.weight)
-            Trainer(network, trainer.objective, *data, standardise=False).run()
-
-    def _last_settings(self, trainer: Trainer) -> Settings | None:
-        """A share of the epochs that were best, in the time that is left, if any is."""
-        settings, limit = trainer.settings, trainer.settings.max_seconds
-        left = None if limit is None else limit - trainer.seconds
-        if left is not None and left <= 0:
-            return None
-        best = trainer.best_epoch.double().mean().item()
-        epochs = max(1, math.ceil(self.recipe.last * best))
-        rate = self.recipe.last_rate * settings.learning_rate
-        settings = replace(settings, patience=None, evaluate=(), max_seconds=left)
-        return replace(settings, epochs=epochs, learning_rate=rate)
-
-    def _finish(
-        self,
-        network: EmbeddedMLP,
-        objective: Objective,
-        trainer: Trainer,
-        folds: list[Tensor],
-        grown: Grown | None,
-    ) -> Finish:
-        """By the folds of the members that are left, the first of those that trees left out."""
-        assert trainer.validation is not None
-        limit = JUDGES // len(different(folds))
-        judges = [fold[:limit] for fold in different(trainer.validation)]
-        trees = None if grown is None else grown.held_out[: sum(map(len, judges))]
-        data = (trainer.x.cpu(), self.target, self.weight, judges, trees)
-        finest = 1 if isinstance(self.regressor.bins, Bins) else FINEST
-        return Finish.of_folds(network, objective, *data, finest)
+        return trainer, folds
+    # Members that leave out the same fold, so that it judges what will predict.
+    pruned = train_and_prune(trainer, chosen.defaults.training.pruning, pair, progress)
+    return pruned, folds if pruned is trainer else folds.of_members(pair)
 
 
-def _seeds(network: EmbeddedMLP) -> list[int]:
-    """One for each member that is left. What follows the training only shuffles rows by them."""
-    return network.seeds[: network.members]
+def _sharp_head(trainer: Trainer, objective: Objective, chosen: Hyperparameters) -> Head | None:
+    """The output layer of the sharp histogram, if the networks have learnt from a blurred one."""
+    if not isinstance(objective, TwoHeadObjective):
+        return None
+    return fit_head(
+        trainer.network,
+        objective.sharp,
+        trainer.data,
+        trainer.seeds,
+        trainer.settings,
+        chosen.defaults.training.head,
+    )
+
+
+def _refit_on_all_rows(trainer: Trainer, chosen: Hyperparameters) -> None:
+    """Small steps on all rows: a member that its fold has judged may learn from it, too."""
+    settings = refit_settings(trainer, chosen)
+    if settings is not None:
+        rows = [torch.arange(len(trainer.y))] * trainer.network.members
+        data = replace(trainer.data, rows=rows, validation=None)
+        network, objective, seeds = trainer.network, trainer.objective, trainer.seeds
+        Trainer(network, objective, data, settings, seeds, standardize=False).run()
+
+
+def refit_settings(trainer: Trainer, chosen: Hyperparameters) -> Settings | None:
+    """A share of the epochs that were best, in the time that is left, or None if none is left."""
+    settings, limit = trainer.settings, trainer.settings.max_seconds
+    left = None if limit is None else limit - trainer.seconds
+    if chosen.budget.refit_epochs == 0 or (left is not None and left <= 0):
+        return None
+    best = trainer.best_epoch.double().mean().item()
+    return replace(
+        settings,
+        epochs=max(1, math.ceil(chosen.budget.refit_epochs * best)),
+        learning_rate=chosen.budget.refit_rate * settings.learning_rate,
+        patience=None,
+        evaluate=(),
+        max_seconds=left,
+    )
 
 
 def _for_prediction(network: EmbeddedMLP, head: Head | None) -> EmbeddedMLP:
-    """In float64, so that the rows beside a row do not matter but for rounding."""
+    """In float64, so that a prediction does not depend on the rest of its batch."""
     if head is not None:
         network.add_outputs(*head)
     return network.cpu().double().eval()
+
+
+# Aggregation
+
+
+@torch.no_grad()
+def _aggregate(
+    network: EmbeddedMLP,
+    objective: Objective,
+    data: TrainingData,
+    x: Tensor,
+    folds: Folds,
+    trees: GrownTrees | None,
+    chosen: Hyperparameters,
+) -> Aggregator:
+    """An aggregator that has learnt from what members say of the rows they have left out."""
+    index = torch.cat(folds.judges)
+    # Where members were pruned, the first fold is left, whose rows trees predicted first.
+    predicted = None if trees is None else trees.held_out[: len(index)]
+    return Aggregator.fit(
+        objective,
+        Outputs(held_out_outputs(network, x.cpu(), folds), predicted),
+        torch.from_numpy(data.target)[index],
+        None if data.weight is None else torch.from_numpy(data.weight)[index],
+        defaults=chosen.defaults,
+        max_bin_splits=chosen.max_bin_splits,
+        ensemble_size=network.members,
+    )
+
+
+@torch.no_grad()
+def held_out_outputs(
+    network: EmbeddedMLP, x: Tensor, folds: Folds, chunk: int = EVALUATION_CHUNK
+) -> Tensor:
+    """Outputs (members for each fold, n, outputs) for the judges of all folds in turn.
+
+    Each row's outputs are those of the members that have left it out. The network computes for
+    `chunk` rows of each fold at a time.
+    """
+    judges = folds.judges
+    longest = max(map(len, judges))
+    padded = [torch.cat([part, part.new_zeros(longest - len(part))]) for part in judges]
+    index = torch.stack([padded[fold] for fold in folds.fold_of_member])
+    outputs = torch.cat([network(x[part].double()) for part in index.split(chunk, 1)], 1)
+    teams = [outputs[folds.members_of(f), : len(part)] for f, part in enumerate(judges)]
+    return torch.cat(teams, 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,32 +18,12 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 from torch import Tensor
 
+from softbins.tabular.data import TrainingData
+from softbins.tabular.defaults import TreeDefaults
+from softbins.tabular.folds import Folds
+
 Array = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
-ROUNDS = 300
-WIDE = 200  # columns, beyond which there are fewer rounds: each takes as much longer
-
-
-class Growth(NamedTuple):
-    """How trees grow on tables of up to `most` rows."""
-
-    most: float
-    rate: float
-    fewer: int  # rounds, so many times
-    leaves: int  # of a tree, at most
-    rows: int  # of a leaf, at least
-
-
-# On a few hundred rows small trees err less, and their time is mostly that of their leaves.
-GROWTH = (
-    Growth(500, rate=0.25, fewer=2, leaves=12, rows=1),
-    Growth(1_000, rate=0.25, fewer=2, leaves=16, rows=1),
-    Growth(2_000, rate=0.16, fewer=2, leaves=31, rows=1),
-    Growth(5_000, rate=0.16, fewer=2, leaves=31, rows=2),
-    Growth(20_000, rate=0.08, fewer=1, leaves=31, rows=5),
-    Growth(math.inf, rate=0.08, fewer=1, leaves=31, rows=20),
-)
 ARRAYS = ("feature", "threshold", "left", "right", "value", "roots", "depths")
 
 
@@ -123,10 +103,11 @@ class Forest:
 
 
 @dataclass(frozen=True)
-class Grown:
-    """A forest, what its trees predict for rows that they have not seen, and how well.
+class GrownTrees:
+    """A forest, and what its trees predict for the judges of all folds in turn, which are new to
+    them.
 
-    `targets` are what those rows should have been predicted to be.
+    `targets` are the true values there, and `error` is the root of the mean squared error.
     """
 
     forest: Forest
@@ -135,59 +116,67 @@ class Grown:
     error: float
 
 
-def grow(
-    x: Array,
-    y: Array,
-    weight: Array | None,
-    folds: Sequence[Rows],
-    limit: int,
+@dataclass(frozen=True)
+class TreeBudget:
+    """How much work goes into trees."""
+
+    ensembles: int
+    """Boosted ensembles, at least; there is one for each fold in any case."""
+    speedup: int
+    """How many times as fast trees learn, from as many times fewer rounds."""
+
+
+def grow_trees(
+    data: TrainingData,
+    folds: Folds,
+    *,
     seed: int,
-    ensembles: int = 4,
-    haste: int = 1,
-) -> Grown:
-    """At least `ensembles`, and one for each fold, fitted to all rows but the fold's.
+    budget: TreeBudget,
+    defaults: TreeDefaults,
+) -> GrownTrees:
+    """For each fold one or several ensembles, fitted to all rows but the fold's.
 
-    With `haste` they learn so many times as fast from as many times fewer trees.
-
-    Of each fold, `limit` rows are judged; `held_out` has those of all folds in turn. All
-    ensembles get the number of trees with the least squared error, so that a single row has next
-    to no influence on it.
+    All ensembles get the number of trees with the least squared error on the judges, so that a
+    single row has next to no influence on it.
     """
+    x, y, weight = data.features, data.target, data.weight
     models: list[HistGradientBoostingRegressor] = []
     stages: list[Array] = []
-    each = math.ceil(ensembles / len(folds))
-    judges = [fold[:limit] for fold in folds]
-    for fold, judged in zip(folds, judges, strict=True):
-        used = np.setdiff1d(np.arange(len(y)), fold)
+    each = math.ceil(budget.ensembles / len(folds.parts))
+    for fold, judges in zip(folds.parts, folds.judges, strict=True):
+        used = np.setdiff1d(np.arange(len(y)), fold.numpy())
         part, weights = x[used], None if weight is None else weight[used]
         numbers = range(len(models), len(models) + each)
-        grown = [_model(part, n, seed, haste).fit(part, y[used], weights) for n in numbers]
+        made = [_model(part.shape, n, seed + n, budget.speedup, defaults) for n in numbers]
+        grown = [model.fit(part, y[used], weights) for model in made]
         models += grown
-        stages.append(np.mean([_stages(model, x[judged]) for model in grown], axis=0))
-    predicted, rows = np.concatenate(stages, 1), np.concatenate(judges)
-    errors = np.average(np.square(predicted - y[rows]), 1, None if weight is None else weight[rows])
+        stages.append(np.mean([_stages(model, x[judges.numpy()]) for model in grown], axis=0))
+    predicted, index = np.concatenate(stages, 1), torch.cat(folds.judges).numpy()
+    squared = np.square(predicted - y[index])
+    errors = np.average(squared, 1, None if weight is None else weight[index])
     best = int(errors.argmin())
-    return Grown(
-        Forest.of(models, best + 1), predicted[best], y[rows], float(np.sqrt(errors[best]))
-    )
+    forest = Forest.of(models, best + 1)
+    return GrownTrees(forest, predicted[best], y[index], float(np.sqrt(errors[best])))
 
 
 def _stages(model: HistGradientBoostingRegressor, x: Array) -> Array:
-    """Predictions after each round."""
+    """Predictions after each round: (rounds, n)."""
     return np.stack(list(model.staged_predict(x)))
 
 
-def _model(x: Array, number: int, seed: int, haste: int) -> HistGradientBoostingRegressor:
-    """Every second ensemble sees half of the columns at a split: together they err less."""
-    rows, columns = x.shape
-    growth = next(growth for growth in GROWTH if rows <= growth.most)
-    rounds = ROUNDS * WIDE // max(columns, WIDE) // (growth.fewer * haste)
+def _model(
+    shape: tuple[int, ...], number: int, seed: int, speedup: int, defaults: TreeDefaults
+) -> HistGradientBoostingRegressor:
+    """Ensemble of that number, for a table of that shape."""
+    rows, columns = shape
+    growth = next(growth for growth in defaults.growth if rows <= growth.max_rows)
+    rounds = growth.rounds * defaults.wide_columns // max(columns, defaults.wide_columns)
     return HistGradientBoostingRegressor(
-        learning_rate=growth.rate * haste,
-        max_iter=max(rounds, 1),
-        max_leaf_nodes=growth.leaves,
-        min_samples_leaf=growth.rows,
-        max_features=0.5 if number % 2 else 1.0,
+        learning_rate=growth.learning_rate * speedup,
+        max_iter=max(rounds // speedup, 1),
+        max_leaf_nodes=growth.max_leaf_nodes,
+        min_samples_leaf=growth.min_samples_leaf,
+        max_features=defaults.column_share if number % 2 else 1.0,
         early_stopping=False,
-        random_state=seed + number,
+        random_state=seed,
     )

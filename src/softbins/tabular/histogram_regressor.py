@@ -6,62 +6,150 @@ stop the training, decide whether boosted trees take part in the mean, and calib
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self
 
-import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from softbins.bins import Bias, Bins
 from softbins.histogram import Histogram
+from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.embedded_pass import Activation
-from softbins.nn.objectives import Objective
-from softbins.nn.stack import EmbeddedMLP
-from softbins.nn.trainer import CHUNK, Monitor, Optimiser, Progress
-from softbins.tabular import validation as models
-from softbins.tabular.aggregate import Finish
-from softbins.tabular.auto_bins import BlurredObjective, histogram_objective
-from softbins.tabular.columns import Columns
-from softbins.tabular.defaults import Preset
-from softbins.tabular.fit import Fitting
+from softbins.nn.progress import progress_bar
+from softbins.nn.settings import Monitor, Progress
+from softbins.tabular.aggregate import Aggregator, Outputs
+from softbins.tabular.base import Array, StackedRegressor, mixture
+from softbins.tabular.data import TrainingData
+from softbins.tabular.defaults import DEFAULTS, PAPER_PARAMETERS, Preset
+from softbins.tabular.device import one_thread
+from softbins.tabular.fit import fit_table
 from softbins.tabular.forest import Forest
-from softbins.tabular.neural_regressor import (
-    NeuralRegressor,
-    Output,
-    StackedRegressor,
-    as_numpy,
-    mixture,
-    one_thread,
-)
-from softbins.tabular.scaling import Kind as Scale
+from softbins.tabular.hyperparameters import Hyperparameters, Optimizer, resolve
+from softbins.tabular.objectives import TwoHeadObjective, distribution_part, histogram_objective
+from softbins.tabular.scaling import Kind as ScalingKind
+from softbins.tabular.tune import tune_table
 
-Array = NDArray[np.float64]
 Auto = Literal["auto"]
 
 
 class HistogramRegressor(StackedRegressor):
     """A regressor for tables that predicts a calibrated distribution for every row.
 
-    Where a parameter is "auto", the number of rows and the noise decide (softbins.recipe);
-    `preset="fast"` takes about a quarter of the time. A number of `bins` means equal ones,
-    and `sigma` counts in their widths; `blur` is a share of the targets' range. Predicted
-    distributions have finer bins where more is known than those can say, unless `bins` are `Bins`.
-    "robust" `scaling` bends features that are far out. The `optimiser` "muon" is for hidden layers,
-    with Adam for the rest. A cosine `schedule` lowers the learning rate to nothing, and `dropout`
-    in half the time. With `early_stopping`, each of the `members` leaves out an eighth of the rows,
-    stops where it errs least on them, and the same rows decide whether boosted `trees` take part,
-    fit a temperature and make `predict_interval` hold what it promises; at last all members learn
-    from all rows, a little. Without, all rows train all members, and nothing is calibrated.
-    `categorical_features` is "from_dtype" (text, booleans and categories of a DataFrame), None, or
-    a list of indices or names, or a mask.
+    Each of several networks leaves out an eighth of the rows and stops where it errs least on
+    them. The same rows decide whether boosted trees take part in the mean, choose a temperature
+    for the predicted distributions, and make intervals hold what they promise. At last all
+    networks learn from all rows, a little. Where a parameter is "auto", the number of rows and
+    the noise decide.
+
+    Parameters
+    ----------
+    hidden : sequence of int or "auto", default="auto"
+        Units of each hidden layer.
+    preset : {"default", "fast"}, default="default"
+        "fast" takes about a quarter of the time, or half for few rows, and errs a little more.
+    bins : int, Bins or "auto", default="auto"
+        Bins of the predicted histogram. "auto" follows heavy tails and uneven noise, a number
+        means equal bins. Predicted distributions have finer bins where more is known than these
+        can say, unless they are given as `Bins`.
+    sigma : float, default=2.0
+        Standard deviation of a target's Gaussian, in bin widths.
+    blur : float, None or "auto", default="auto"
+        Standard deviation of the blurred targets that the mean is learnt from, as a share of the
+        targets' range. None learns the mean from the predicted distribution itself.
+    members : int or "auto", default="auto"
+        Networks whose predictions are averaged.
+    embeddings : bool, default=True
+        Whether numbers enter the networks as learnt waves, beside themselves.
+    trees : bool, default=True
+        Whether boosted trees may take part in the mean. They need `early_stopping`.
+    scaling : {"robust", "standard"}, default="robust"
+        "robust" bends features that are far out; "standard" only centers them.
+    activation : {"silu", "relu"}, default="silu"
+        The function between the layers.
+    optimizer : {"muon", "adam"}, default="muon"
+        "muon" is for hidden layers, with Adam for the rest.
+    learning_rate : float or "auto", default="auto"
+        Adam's learning rate, of which Muon takes a multiple.
+    beta_2 : float, default=0.95
+        Adam's decay of the mean of squared gradients.
+    weight_decay : float, default=1e-2
+        Decay of the weights, in proportion to the learning rate.
+    schedule : {"cosine", "constant"}, default="cosine"
+        Whether the learning rate falls to nothing along half a cosine or stays as it is.
+    batch_size : int or "auto", default="auto"
+        Rows of a mini-batch.
+    max_epochs : int or "auto", default="auto"
+        Passes over the data, at most.
+    max_seconds : float, optional
+        Time for the training of the networks, at most.
+    early_stopping : bool, default=True
+        Whether members leave out rows. If not, all rows train all members, there are no trees,
+        and nothing is calibrated.
+    patience : int or "auto", default="auto"
+        Epochs without improvement on the rows left out after which a member stops.
+    monitor : {"rmse", "mae", "objective"}, default="rmse"
+        Which error on these rows has to improve.
+    categorical_features : "from_dtype", None, or list, default="from_dtype"
+        "from_dtype" takes text, booleans and categories of a data frame for categories. A list
+        has indices or names of columns, or is a mask.
+    device : str, default="auto"
+        Where to train: "cpu", "cuda", or "auto" for the best there is.
+    random_state : int, RandomState instance or None, default=None
+        A number gives the same model again.
+    progress : bool or callable, default=False
+        True shows a bar in a terminal or notebook. A function is called after every epoch with
+        the epoch, the number of epochs, the seconds so far, and a dict of errors.
+
+    Attributes
+    ----------
+    network_ : EmbeddedMLP
+        The trained networks.
+    objective_ : Objective
+        What their outputs mean.
+    bins_ : Bins
+        The bins that networks have learnt; `bins_.bias` is what they cost.
+    aggregator_ : Aggregator or None
+        What rows that were left out have decided. None without early stopping.
+    forest_ : Forest or None
+        The boosted trees, if they take part.
+    scaling_ : Scaling
+        How features are scaled.
+    columns_ : Columns
+        What each column of X became.
+    history_ : list of dict
+        Errors of each member after each epoch.
+    n_epochs_ : int
+        Epochs that were trained.
+    tuning_ : list of dict
+        What `tune` has tried, if it was called.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, if all are text.
+
+    See Also
+    --------
+    NeuralRegressor : The paper's network with any of its objectives.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from softbins import HistogramRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = HistogramRegressor(preset="fast", max_epochs=20, random_state=0).fit(X, y)
+    >>> mean = model.predict(X[:3])
+    >>> low, high = model.predict_interval(X[:3], coverage=0.9).T
+    >>> bool((low < mean).all() and (mean < high).all())
+    True
     """
 
     objective = "hl-gaussian"
+    _defaults = DEFAULTS
+    network_: EmbeddedMLP
 
     def __init__(
         self,
@@ -74,10 +162,9 @@ class HistogramRegressor(StackedRegressor):
         members: int | Auto = "auto",
         embeddings: bool = True,
         trees: bool = True,
-        scaling: Scale = "robust",
+        scaling: ScalingKind = "robust",
         activation: Activation = "silu",
-        dropout: float = 0.0,
-        optimiser: Optimiser = "muon",
+        optimizer: Optimizer = "muon",
         learning_rate: float | Auto = "auto",
         beta_2: float = 0.95,
         weight_decay: float = 1e-2,
@@ -103,8 +190,7 @@ class HistogramRegressor(StackedRegressor):
         self.trees = trees
         self.scaling = scaling
         self.activation = activation
-        self.dropout = dropout
-        self.optimiser = optimiser
+        self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.beta_2 = beta_2
         self.weight_decay = weight_decay
@@ -122,80 +208,98 @@ class HistogramRegressor(StackedRegressor):
 
     @classmethod
     def as_in_paper(cls, **changes: Any) -> Self:
-        """The paper's setting (Section 4): four layers of 64, 100 bins, Adam, one network.
+        """Make a regressor with the paper's setting (Section 4) and nothing more.
 
-        No embeddings, trees, dropout, decay or early stopping. Any parameter may be given as well.
+        That is four layers of 64 units, 100 bins, Adam, one network; no embeddings, trees, weight
+        decay or early stopping.
+
+        Parameters
+        ----------
+        **changes : dict
+            Parameters of the regressor that shall differ.
+
+        Returns
+        -------
+        regressor : HistogramRegressor
+            Not yet fitted.
+
+        Examples
+        --------
+        >>> from softbins import HistogramRegressor
+        >>> HistogramRegressor.as_in_paper(bins=50).hidden
+        (64, 64, 64, 64)
         """
-        paper: dict[str, Any] = {
-            "hidden": (64, 64, 64, 64),
-            "bins": 100,
-            "sigma": 1.0,
-            "blur": None,
-            "members": 1,
-            "embeddings": False,
-            "trees": False,
-            "scaling": "standard",
-            "activation": "relu",
-            "optimiser": "adam",
-            "learning_rate": 1e-3,
-            "beta_2": 0.999,
-            "weight_decay": 0.0,
-            "schedule": "constant",
-            "batch_size": 256,
-            "max_epochs": 100,
-            "early_stopping": False,
-        }
-        return cls(**(paper | changes))
+        return cls(**(PAPER_PARAMETERS | changes))
 
     # Fitting
 
-    def _fitted(
-        self, columns: Columns, features: Array, target: Array, weight: Array | None
-    ) -> dict[str, Any]:
-        return Fitting.of(self, columns, features, target, weight).run()
+    def _fit(self, data: TrainingData) -> dict[str, Any]:
+        with progress_bar(self.progress) as show:
+            fitted = fit_table(data, self._resolved(data), self._seed(), show)
+        return {
+            "network_": fitted.network,
+            "objective_": fitted.objective,
+            "bins_": distribution_part(fitted.objective).bins,
+            "scaling_": fitted.scaling,
+            "aggregator_": fitted.aggregator,
+            "forest_": fitted.forest,
+            "history_": fitted.history,
+            "n_epochs_": fitted.n_epochs,
+        }
+
+    def _resolved(self, data: TrainingData) -> Hyperparameters:
+        return resolve(self.get_params(deep=False), data.n_rows, self._defaults)
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def tune(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Choose blur, dropout, weight decay, bins and sigma for this table, then fit with them.
+        """Choose blur, weight decay, bins and sigma for this table, then fit with them.
 
-        Candidates are trained side by side on two folds, for half as long as `fit` would.
-        `tuning_` has all that was tried.
+        Candidates are trained side by side on two folds, for half as long as `fit` would. A blur
+        that was given is where it starts, `blur=None` and bins given as `Bins` stay as they are.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Features, as for `fit`.
+        y : array of shape (n_samples,)
+            Targets, finite numbers.
+        sample_weight : array of shape (n_samples,), optional
+            How much each row counts, relative to the others.
+
+        Returns
+        -------
+        self : HistogramRegressor
+            The fitted regressor, with the chosen parameters set; `tuning_` has all that was
+            tried.
         """
-        probe = clone(self)
-        columns, features, target, weight = models.training_data(probe, X, y, sample_weight)
-        with one_thread():
-            tuned = Fitting.of(self, columns, features, target, weight).tuned()
+        data, _ = self._training_data(X, y, sample_weight)
+        with one_thread(), progress_bar(self.progress) as show:
+            tuned = tune_table(data, self._resolved(data), self._seed(), show)
         self.set_params(**tuned.parameters)
         self.tuning_ = tuned.tried
         return self.fit(X, y, sample_weight)
 
     # Prediction
 
-    def predict(self, X: Any, output: Output = "mean") -> Array:
-        """The predicted mean, or the median or mode of the predicted distribution."""
-        check_is_fitted(self)
-        if output != "mean" or self.finish_ is None:
-            return super().predict(X, output)
-        parts = [self.finish_.mean(self.objective_, *part) for part in self._parts(X)]
-        return as_numpy(torch.cat(parts))
-
-    def predict_distribution(self, X: Any) -> Histogram:
-        """The predicted distribution of every row; without early stopping, members' mixture.
-
-        Up to 16 kB for each row: for millions of them, ask for what you need of it instead
-        (`predict_interval`, `predict_quantiles`, `predict_cdf`), or for some rows at a time.
-        """
-        return super().predict_distribution(X)
+    def _means(self, X: Any) -> Iterator[Tensor]:
+        for outputs in self._outputs(X):
+            if self.aggregator_ is None:
+                yield self.objective_.decode(outputs.members).mean(0)
+            else:
+                yield self.aggregator_.mean(outputs)
 
     def _distributions(self, X: Any) -> Iterator[Histogram]:
-        for outputs, trees in self._parts(X):
-            if self.finish_ is None:
-                yield self._mixture(outputs)
+        for outputs in self._outputs(X):
+            if self.aggregator_ is None:
+                yield self._mixture(outputs.members)
             else:
-                yield self.finish_.distribution(self.objective_, outputs, trees)
+                yield self.aggregator_.distribution(outputs)
 
     def _mixture(self, outputs: Tensor) -> Histogram:
         mixed = mixture(self.objective_.distribution(outputs))
-        if not isinstance(self.objective_, BlurredObjective):
+        if not isinstance(self.objective_, TwoHeadObjective):
             return mixed
         # Of two histograms the sharp one has the shape, and the blurred one the mean.
         return mixed.with_mean(self.objective_.decode(outputs).mean(0))
@@ -207,70 +311,77 @@ class HistogramRegressor(StackedRegressor):
         kind: Literal["central", "shortest"] = "central",
         calibrated: bool = True,
     ) -> Array:
-        """Ends of an interval that holds the target with probability `coverage`: low and high.
+        """Predict an interval for each row that holds its target with that probability.
 
-        It is conformal, made with the rows that members have left out, unless not `calibrated`,
-        which takes the predicted distribution at its word. "central" leaves as much probability
-        on either side; "shortest" is narrower where distributions are skewed.
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Features, with the columns that `fit` had.
+        coverage : float, default=0.9
+            Probability that the target lies in the interval, between 0 and 1.
+        kind : {"central", "shortest"}, default="central"
+            "central" leaves as much probability on either side; "shortest" is narrower where
+            distributions are skewed.
+        calibrated : bool, default=True
+            Whether the interval is conformal, made with the rows that members have left out. If
+            not, it takes the predicted distribution at its word.
+
+        Returns
+        -------
+        intervals : array of shape (n_samples, 2)
+            Low and high ends.
         """
         check_is_fitted(self)
-        if not calibrated or self.finish_ is None:
+        if not calibrated or self.aggregator_ is None:
             return super().predict_interval(X, coverage, kind)
-        if kind not in self.finish_.intervals:
+        if kind not in self.aggregator_.intervals:
             raise ValueError(f"kind: expected 'central' or 'shortest', got {kind!r}")
-        conformal = self.finish_.intervals[kind]
-        parts = (self.finish_.for_intervals(self.objective_, *part) for part in self._parts(X))
-        ends = [torch.stack(conformal.interval(part, coverage), -1) for part in parts]
-        return as_numpy(torch.cat(ends))
+        conformal = self.aggregator_.intervals[kind]
+        parts = (self.aggregator_.interval_distribution(part) for part in self._outputs(X))
+        return self._collect(torch.stack(conformal.interval(part, coverage), -1) for part in parts)
 
-    def _parts(self, X: Any) -> Iterator[tuple[Tensor, Array | None]]:
-        """The members' outputs (V, rows, k) and the trees' predictions, a chunk at a time."""
-        check_is_fitted(self)
-        features = models.prediction_data(self, X)
-        for start in range(0, len(features), CHUNK):
-            part = features[start : start + CHUNK]
-            trees = None if self.forest_ is None else self.forest_.predict(part)
-            outputs = self._outputs_of(part)
-            if self.finish_ is None:
-                yield outputs, trees
+    def _outputs(self, X: Any) -> Iterator[Outputs]:
+        """What members and trees say, a chunk of rows at a time."""
+        for features in self._feature_chunks(X):
+            trees = None if self.forest_ is None else self.forest_.predict(features)
+            outputs = Outputs(self._outputs_of(features), trees)
+            if self.aggregator_ is None:
+                yield outputs
             else:
-                yield from self.finish_.pieces(self.objective_, outputs, trees)
+                yield from self.aggregator_.chunks(outputs)
 
     # Files
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        network, finish, forest = self.network_, self.finish_, self.forest_
+        network, aggregator, forest = self.network_, self.aggregator_, self.forest_
         shape = {"hidden": list(network.hidden), "members": network.members}
         header: dict[str, Any] = {"network": shape | {"embedded": network.embedded}}
         header["bias"] = list(self.bins_.bias or ())
-        header["finish"] = None if finish is None else finish.to_json()
+        header["aggregator"] = None if aggregator is None else aggregator.to_json()
         header["trees"] = forest is not None
         tensors = {"edges": self.bins_.edges}
-        if isinstance(self.objective_, BlurredObjective):
+        if isinstance(self.objective_, TwoHeadObjective):
             blurred: Any = self.objective_.blurred
             header["blur"], tensors["blurred_edges"] = blurred.target.sigma, blurred.bins.edges
-        tensors |= {} if finish is None else finish.tensors()
+        tensors |= {} if aggregator is None else aggregator.tensors()
         return header, tensors | ({} if forest is None else forest.tensors())
 
     def _set_state(self, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self.bins_ = Bins(tensors.pop("edges")).with_bias(Bias(*header["bias"]))
         sharp = histogram_objective(self.bins_, self.sigma)
-        self.objective_: Objective = sharp
+        self.objective_ = sharp
         if "blurred_edges" in tensors:
             blurred = histogram_objective(Bins(tensors.pop("blurred_edges")), header["blur"])
-            self.objective_ = BlurredObjective(sharp.low, sharp.high, blurred, sharp)
-        finish = header["finish"]
-        self.finish_ = None if finish is None else Finish.from_file(finish, tensors)
+            self.objective_ = TwoHeadObjective(sharp.low, sharp.high, blurred, sharp)
+        found = header["aggregator"]
+        self.aggregator_ = found and Aggregator.from_file(self.objective_, found, tensors)
         self.forest_ = Forest.from_tensors(tensors) if header["trees"] else None
         shape = header["network"]
-        inputs, outputs = len(self.columns_.origins), self.objective_.outputs
-        layers = (inputs, shape["embedded"], shape["hidden"], outputs)
-        seeds, activation = range(shape["members"]), self.activation
-        self.network_ = EmbeddedMLP(*layers, seeds, activation=activation)
-
-
-def load(path: str | os.PathLike[str]) -> NeuralRegressor | HistogramRegressor:
-    """Read an estimator that its `save` wrote. Nothing in the file is executed."""
-    regressor: NeuralRegressor | HistogramRegressor
-    regressor = models.load(path, (NeuralRegressor, HistogramRegressor))
-    return regressor
+        self.network_ = EmbeddedMLP(
+            len(self.columns_.origins),
+            shape["embedded"],
+            shape["hidden"],
+            self.objective_.outputs,
+            range(shape["members"]),
+            activation=self.activation,
+        )

@@ -1,159 +1,123 @@
-"""scikit-learn estimators on top of the stacked training.
-
-`__init__` stores, `fit` validates, fitted names end in `_`. NumPy comes in and NumPy goes out;
-the conversion happens once, here. A failed `fit` leaves a fitted estimator as it was.
-"""
+"""`NeuralRegressor`: the paper's network with any of its objectives, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Literal, Self
+from collections.abc import Sequence
+from typing import Any, Literal
 
-import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from softbins.bins import Bins
-from softbins.histogram import Histogram
 from softbins.nn.objectives import HistogramObjective, Objective, make_objective
-from softbins.nn.progress import progress_callback
+from softbins.nn.progress import progress_bar
+from softbins.nn.settings import Monitor, Progress, Settings
 from softbins.nn.stack import StackedMLP
-from softbins.nn.trainer import CHUNK, Monitor, Progress, Settings, Trainer
-from softbins.tabular import validation as models
-from softbins.tabular.columns import Columns
+from softbins.nn.trainer import MemberData, Trainer
+from softbins.tabular.base import StackedRegressor
+from softbins.tabular.data import TrainingData
+from softbins.tabular.device import chosen_device
 from softbins.tabular.scaling import Scaling
-
-Array = NDArray[np.float64]
-Output = Literal["mean", "median", "mode"]
-
-
-class StackedRegressor(RegressorMixin, BaseEstimator):
-    """What both regressors share: everything but the choice of the objective."""
-
-    categorical_features: Any
-
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on features X (n, d) and targets y (n,)."""
-        # Validation writes to the estimator, which must not change if it fails.
-        probe = clone(self)
-        columns, features, target, weight = models.training_data(probe, X, y, sample_weight)
-        with one_thread():
-            fitted = self._fitted(columns, features, target, weight)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                delattr(self, name)
-            if hasattr(probe, name):
-                setattr(self, name, getattr(probe, name))
-        for name, value in {**fitted, "columns_": columns}.items():
-            setattr(self, name, value)
-        return self
-
-    def _fitted(
-        self, columns: Columns, features: Array, target: Array, weight: Array | None
-    ) -> dict[str, Any]:
-        """What `fit` finds out, by the names of the attributes."""
-        raise NotImplementedError
-
-    # Prediction
-
-    def predict(self, X: Any, output: Output = "mean") -> Array:
-        """The predicted mean, or the median or mode of the predicted distribution."""
-        if output == "mean":
-            parts = [self.objective_.decode(o).mean(0) for o in self._outputs(X)]
-            return as_numpy(torch.cat(parts))
-        if output not in ("median", "mode"):
-            raise ValueError(f"output: expected 'mean', 'median' or 'mode', got {output!r}")
-        return as_numpy(torch.cat([getattr(part, output) for part in self._distributions(X)]))
-
-    def predict_distribution(self, X: Any) -> Histogram:
-        """The predicted distribution of every row, the mixture of all members."""
-        parts = list(self._distributions(X))
-        return Histogram(parts[0].bins, logits=torch.cat([part.logits for part in parts]))
-
-    def _distributions(self, X: Any) -> Iterator[Histogram]:
-        """Predicted distributions, a chunk of rows at a time: all at once may fill the memory."""
-        for outputs in self._outputs(X):
-            yield mixture(self.objective_.distribution(outputs))
-
-    def predict_quantiles(self, X: Any, q: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Array:
-        """Quantiles, one column for each level in `q`."""
-        levels = np.atleast_1d(np.asarray(q, dtype=np.float64)).tolist()
-        return as_numpy(torch.cat([part.quantile(levels) for part in self._distributions(X)]))
-
-    def predict_interval(
-        self, X: Any, coverage: float = 0.9, kind: Literal["central", "shortest"] = "central"
-    ) -> Array:
-        """Ends of an interval with probability `coverage`: columns low and high."""
-        parts = [part.interval(coverage, kind) for part in self._distributions(X)]
-        return as_numpy(torch.cat([torch.stack(ends, -1) for ends in parts]))
-
-    def predict_cdf(self, X: Any, y: ArrayLike) -> Array:
-        """Probability of at most each value in `y`, one column for each."""
-        values = torch.from_numpy(np.atleast_1d(np.asarray(y, dtype=np.float64)))
-        parts = [part.cdf(values.unsqueeze(-1)).T for part in self._distributions(X)]
-        return as_numpy(torch.cat(parts))
-
-    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
-        """Random targets from the predicted distribution, one column for each sample."""
-        predicted = self.predict_distribution(X)
-        levels = check_random_state(random_state).uniform(
-            np.nextafter(0, 1), 1, (n_samples, *predicted.batch_shape)
-        )
-        return as_numpy(predicted.icdf(torch.from_numpy(levels)).T)
-
-    def _outputs(self, X: Any) -> Iterator[Tensor]:
-        """The members' outputs (members, rows, outputs), a chunk of rows at a time."""
-        check_is_fitted(self)
-        features = models.prediction_data(self, X)
-        for start in range(0, len(features), CHUNK):
-            yield self._outputs_of(features[start : start + CHUNK])
-
-    @torch.no_grad()
-    def _outputs_of(self, features: Array) -> Tensor:
-        x = self.scaling_(features).double()
-        with one_thread():
-            outputs: Tensor = self.network_(x.expand(self.network_.members, -1, -1))
-        return outputs
-
-    # Files
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to one file without pickle; `softbins.load` reads it."""
-        check_is_fitted(self)
-        models.save(self, path)
-
-    def _state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What a kind of estimator adds to a model file: header and tensors."""
-        raise NotImplementedError
-
-    def _set_state(self, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Take it back: the objective, and a network whose weights come next."""
-        raise NotImplementedError
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "network_")
+from softbins.tabular.targets import float_targets, predict_constant, range_of
 
 
 class NeuralRegressor(StackedRegressor):
     """A neural network with any of the paper's objectives.
 
-    `objective` is one of "l2", "l1", "l2-noise", "l2-clipping", "l2-softmax", "hl-onebin",
-    "hl-uniform", "hl-gaussian", "mdn", "l2-many"; `bins`, `sigma` (in bin widths), `epsilon`,
-    `noise`, `clip` and `components` belong to those that have them. `target_range` is the
-    target's range [a, b], that of the training targets by default. `members` networks make a
-    deep ensemble. `categorical_features` is "from_dtype" (text, booleans and categories of a
-    DataFrame), None, or a list of indices or names, or a mask.
+    Several `members` make a deep ensemble, trained as one stack. `HistogramRegressor` is the
+    estimator with defaults for tables; this one does what the paper does, and nothing more.
+
+    Parameters
+    ----------
+    objective : str, default="hl-gaussian"
+        What the last layer predicts and learns from: "l2", "l1", "l2-noise", "l2-clipping",
+        "l2-softmax", "hl-onebin", "hl-uniform", "hl-gaussian", "mdn" or "l2-many".
+    hidden : sequence of int, default=(64, 64, 64, 64)
+        Units of each hidden layer.
+    bins : int or Bins, default=100
+        Bins of the objectives that have some. A number means equal bins on the target's range.
+    sigma : float, default=1.0
+        Standard deviation of the Gaussians of "hl-gaussian", in bin widths.
+    epsilon : float, default=1e-3
+        Probability that "hl-uniform" gives to each other bin.
+    noise : float, default=1e-2
+        Standard deviation of the noise of "l2-noise", as a share of the target's range.
+    clip : float, default=1.0
+        Largest norm of the gradient of "l2-clipping".
+    components : int, default=8
+        Gaussians of the mixture density network "mdn".
+    target_range : tuple of float, optional
+        The target's range (low, high). That of the training targets by default.
+    members : int, default=1
+        Networks whose predictions are averaged.
+    dropout : float, default=0.0
+        Share of inputs that are dropped in training, from 0 to less than 1.
+    learning_rate : float, default=1e-3
+        Adam's learning rate.
+    weight_decay : float, default=0.0
+        AdamW's decay of the weights.
+    schedule : {"constant", "cosine"}, default="constant"
+        Whether the learning rate stays as it is or falls to nothing along half a cosine.
+    batch_size : int, default=256
+        Rows of a mini-batch.
+    max_epochs : int, default=100
+        Passes over the data, at most.
+    max_seconds : float, optional
+        Time for training, at most.
+    early_stopping : bool, default=False
+        Whether each member leaves out some rows, stops when it no longer improves on them, and
+        goes back to its best epoch.
+    validation_fraction : float, default=0.1
+        Share of rows that each member leaves out then.
+    patience : int, default=20
+        Epochs without improvement after which a member stops.
+    monitor : {"objective", "mae", "rmse"}, default="objective"
+        Which error on the rows left out has to improve.
+    categorical_features : "from_dtype", None, or list, default="from_dtype"
+        "from_dtype" takes text, booleans and categories of a data frame for categories. A list
+        has indices or names of columns, or is a mask.
+    device : str, default="auto"
+        Where to train: "cpu", "cuda", or "auto" for the best there is.
+    random_state : int, RandomState instance or None, default=None
+        A number gives the same model again.
+    progress : bool or callable, default=False
+        True shows a bar in a terminal or notebook. A function is called after every epoch with
+        the epoch, the number of epochs, the seconds so far, and a dict of errors.
+
+    Attributes
+    ----------
+    network_ : StackedMLP
+        The trained networks.
+    objective_ : Objective
+        What their outputs mean.
+    bins_ : Bins
+        The bins of a histogram objective; other objectives have none.
+    scaling_ : Scaling
+        How features are scaled.
+    columns_ : Columns
+        What each column of X became.
+    history_ : list of dict
+        Errors of each member after each epoch.
+    n_epochs_ : int
+        Epochs that were trained.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, if all are text.
+
+    See Also
+    --------
+    HistogramRegressor : The Histogram Loss for tables, with defaults that need no tuning.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from softbins import NeuralRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = NeuralRegressor("hl-gaussian", (32, 32), max_epochs=20, random_state=0)
+    >>> model.fit(X, y).predict_interval(X[:3], coverage=0.9).shape
+    (3, 2)
     """
 
     def __init__(
@@ -211,12 +175,28 @@ class NeuralRegressor(StackedRegressor):
         self.random_state = random_state
         self.progress = progress
 
-    def _fitted(
-        self, columns: Columns, features: Array, target: Array, weight: Array | None
-    ) -> dict[str, Any]:
-        """What `fit` finds out, by the names of the attributes."""
-        settings, objective = self._settings(), self._objective(target)
-        return self._train(features, target, weight, objective, settings)
+    def _fit(self, data: TrainingData) -> dict[str, Any]:
+        settings = self._settings()
+        low, high = range_of(data.target, self.target_range, self.bins)
+        objective = self._objective_on(low, high, self.bins)
+        scaling = Scaling.standard(data.features)
+        trainer = self._trainer(data, objective, scaling, settings)
+        if data.is_constant:
+            predict_constant(trainer.network, objective, trainer.y[:1])
+        else:
+            with progress_bar(self.progress) as show:
+                trainer.run(show)
+        fitted: dict[str, Any] = {
+            # In float64, so that a prediction does not depend on the rest of its batch.
+            "network_": trainer.network.cpu().double().eval(),
+            "objective_": objective,
+            "scaling_": scaling,
+            "history_": trainer.history,
+            "n_epochs_": trainer.epoch,
+        }
+        if isinstance(objective, HistogramObjective):
+            fitted["bins_"] = objective.bins
+        return fitted
 
     def _settings(self) -> Settings:
         if not (isinstance(self.members, int) and self.members >= 1):
@@ -237,61 +217,51 @@ class NeuralRegressor(StackedRegressor):
             evaluate=("train", "validation"),
         )
 
-    def _train(
-        self,
-        features: Array,
-        target: Array,
-        weight: Array | None,
-        objective: Objective,
-        settings: Settings,
-    ) -> dict[str, Any]:
-        device = chosen_device(self.device)
-        scaling = Scaling.standard(features)
-        x = scaling(features).to(device)
-        y = target_tensor(target).to(device)
+    def _trainer(
+        self, data: TrainingData, objective: Objective, scaling: Scaling, settings: Settings
+    ) -> Trainer:
+        device, y = chosen_device(self.device), float_targets(data.target)
         first = int(check_random_state(self.random_state).randint(2**31 - 1))
         seeds = [first + member for member in range(self.members)]
-        network = StackedMLP(x.shape[1], self.hidden, objective.outputs, seeds, self.dropout)
-        network.to(device)
-        rows, validation = self._split(len(y), seeds)
-        weights = None if weight is None else torch.from_numpy(weight).to(y)
-        trainer = Trainer(network, objective, x, y, rows, seeds, settings, validation, weights)
-        if target.min() == target.max():
-            predict_constant(network, objective, y[:1])
-        else:
-            trainer.run(progress_callback(self.progress))
-        # Predictions are made in float64: the rows beside a row do not matter but for rounding.
-        network = network.cpu().double().eval()
-        fitted = {"network_": network, "objective_": objective, "scaling_": scaling}
-        fitted |= {"history_": trainer.history, "n_epochs_": trainer.epoch}
-        if isinstance(objective, HistogramObjective):
-            fitted["bins_"] = objective.bins
-        return fitted
+        rows, validation = self._split(data.n_rows, seeds)
+        members = MemberData(
+            x=scaling(data.features).to(device),
+            y=y.to(device),
+            rows=rows,
+            validation=validation,
+            weight=None if data.weight is None else torch.from_numpy(data.weight).to(device, y.dtype),
+        )
+        inputs, outputs = members.x.shape[1], objective.outputs
+        network = StackedMLP(inputs, self.hidden, outputs, seeds, self.dropout).to(device)
+        return Trainer(network, objective, members, settings, seeds)
 
-    def _split(self, rows: int, seeds: Sequence[int]) -> tuple[list[Tensor], list[Tensor] | None]:
+    def _split(self, n_rows: int, seeds: Sequence[int]) -> tuple[list[Tensor], list[Tensor] | None]:
         """Each member's training rows, and those it is stopped by."""
         if not self.early_stopping:
-            everything = torch.arange(rows)
-            return [everything] * len(seeds), None
-        held = max(1, round(self.validation_fraction * rows))
-        if held >= rows:
+            return [torch.arange(n_rows)] * len(seeds), None
+        held_out = max(1, round(self.validation_fraction * n_rows))
+        if held_out >= n_rows:
             raise ValueError(
-                f"validation_fraction: {self.validation_fraction} of n_samples={rows} leaves no "
+                f"validation_fraction: {self.validation_fraction} of n_samples={n_rows} leaves no "
                 "row to train on; give more rows or turn early_stopping off"
             )
         orders = [
-            torch.randperm(rows, generator=torch.Generator().manual_seed(seed)) for seed in seeds
+            torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed)) for seed in seeds
         ]
-        return [order[held:] for order in orders], [order[:held] for order in orders]
-
-    def _objective(self, y: Array) -> Objective:
-        low, high = range_of(y, self.target_range, self.bins)
-        return self._objective_on(low, high, self.bins)
+        return [order[held_out:] for order in orders], [order[:held_out] for order in orders]
 
     def _objective_on(self, low: float, high: float, bins: int | Bins) -> Objective:
-        names = ("sigma", "epsilon", "noise", "clip", "components")
-        parameters = {name: getattr(self, name) for name in names}
-        return make_objective(self.objective, low, high, bins=bins, **parameters)
+        return make_objective(
+            self.objective,
+            low,
+            high,
+            bins=bins,
+            sigma=self.sigma,
+            epsilon=self.epsilon,
+            noise=self.noise,
+            clip=self.clip,
+            components=self.components,
+        )
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         return {}, {"edges": self.bins_.edges} if hasattr(self, "bins_") else {}
@@ -304,64 +274,3 @@ class NeuralRegressor(StackedRegressor):
         self.objective_ = self._objective_on(low, high, bins)
         inputs, outputs = len(self.columns_.origins), self.objective_.outputs
         self.network_ = StackedMLP(inputs, self.hidden, outputs, range(self.members), self.dropout)
-
-
-def range_of(y: Array, given: tuple[float, float] | None, bins: int | Bins) -> tuple[float, float]:
-    """The target's range: given, that of given bins, or that of the targets themselves."""
-    low, high = float(y.min()), float(y.max())
-    if isinstance(bins, Bins):
-        given = (bins.low, bins.high)
-    if given is not None:
-        if low < given[0] or high > given[1]:
-            raise ValueError(
-                f"y: targets from {low:g} to {high:g} lie outside the range "
-                f"[{given[0]:g}, {given[1]:g}] that bins or target_range give; widen it"
-            )
-        return float(given[0]), float(given[1])
-    if low == high:
-        room = max(abs(low), 1.0) / 2
-        return low - room, high + room
-    return low, high
-
-
-def mixture(members: Histogram) -> Histogram:
-    """The mean of the members' probabilities."""
-    return Histogram(members.bins, logits=members.probs.mean(0).log())
-
-
-def target_tensor(y: Array) -> Tensor:
-    """Float32 unless that would blur the targets, such as prices around 1e9 that differ by 1."""
-    largest, spread = float(np.abs(y).max()), float(y.max()) - float(y.min())
-    sharp = largest * np.finfo(np.float32).eps <= 1e-5 * spread
-    return torch.from_numpy(y.astype(np.float32 if sharp else np.float64))
-
-
-@torch.no_grad()
-def predict_constant(network: StackedMLP, objective: Objective, y: Tensor) -> None:
-    """Set the output layer to the best answer for a target that never changes."""
-    weight, bias = network.last_layer()
-    weight.zero_()
-    bias.copy_(objective.constant(y))
-
-
-def chosen_device(name: str) -> torch.device:
-    """The device of that name, or the best there is."""
-    if name != "auto":
-        return torch.device(name)
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Two threads inside a small network are slower than one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def as_numpy(values: Tensor) -> Array:
-    """Float64, as scikit-learn's users expect."""
-    return values.double().numpy()

@@ -1,4 +1,4 @@
-"""Choosing blur, dropout, weight decay, bins and sigma for a table: all candidates as one stack.
+"""Choosing blur, weight decay, bins and sigma for a table: all candidates as one stack.
 
 The paper leaves "meta-parameter optimization strategies" open (Section 6). Here every candidate
 changes one setting of a regressor, on the same folds for all, so that their errors compare. The
@@ -8,8 +8,9 @@ and cost next to nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,86 +21,31 @@ from softbins import scores
 from softbins.bins import Bins
 from softbins.calibration import Temperature
 from softbins.nn.adam import Adam
-from softbins.nn.embedded_pass import Activation
+from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.head import fit_head
-from softbins.nn.objectives import HistogramObjective
-from softbins.nn.stack import EmbeddedMLP
-from softbins.nn.trainer import Progress, Settings, Trainer
-from softbins.tabular.auto_bins import TableObjective, automatic_bins, histogram_objective
+from softbins.nn.objectives import HistogramObjective, Objective
+from softbins.nn.settings import Progress, Settings
+from softbins.nn.trainer import MemberData, Trainer
+from softbins.tabular.auto_bins import blurred_sigma, covering_bins
+from softbins.tabular.data import TrainingData
+from softbins.tabular.defaults import TuningDefaults
+from softbins.tabular.fit import choose_bins, choose_blur, choose_objective, grow, make_network
+from softbins.tabular.folds import Folds
+from softbins.tabular.forest import GrownTrees
+from softbins.tabular.hyperparameters import Hyperparameters
+from softbins.tabular.objectives import histogram_objective
+from softbins.tabular.scaling import Scaling
+from softbins.tabular.targets import float_targets
 
-FOLDS = 2  # for each candidate
-BLURS = (0.5, 2.0)  # times the automatic one
-DROPOUTS = (0.0, 0.1, 0.25)
-DECAYS = (0.0, 1e-2, 1e-1)
-HEADS = ((64, 1.0), (128, 1.0), (128, 2.0), (256, 3.0))  # bins and sigma
-FOR_TEMPERATURE = 2_000
-WORTH = 0.005  # of the error, that another value must save
+Tried = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A blur as a share of the targets' range, a dropout rate and a weight decay."""
+    """A blur as a share of the targets' range, None for no blurred targets, and a weight decay."""
 
-    blur: float
-    dropout: float
+    blur: float | None
     weight_decay: float
-
-
-def candidates(first: Candidate) -> list[Candidate]:
-    """The first, and those that differ from it in one setting."""
-    blurs = [Candidate(first.blur * b, first.dropout, first.weight_decay) for b in BLURS]
-    dropouts = [Candidate(first.blur, d, first.weight_decay) for d in DROPOUTS]
-    decays = [Candidate(first.blur, first.dropout, w) for w in DECAYS]
-    return list(dict.fromkeys([first, *blurs, *dropouts, *decays]))
-
-
-class CandidateMLP(EmbeddedMLP):
-    """Members with dropout rates and weight decays of their own."""
-
-    rates: Tensor
-    decays: Tensor
-
-    def __init__(
-        self,
-        tried: Sequence[Candidate],
-        features: int,
-        embedded: Sequence[int],
-        hidden: Sequence[int],
-        outputs: int,
-        seeds: Sequence[int],
-        activation: Activation = "relu",
-    ) -> None:
-        largest = max(candidate.dropout for candidate in tried)
-        shape = (features, embedded, hidden, outputs, seeds)
-        super().__init__(*shape, largest, activation)
-        self.register_buffer("rates", torch.tensor([c.dropout for c in tried]))
-        self.register_buffer("decays", torch.tensor([c.weight_decay for c in tried]))
-
-    def _rates(self) -> Tensor:
-        return self.rates
-
-    @torch.no_grad()
-    def decay(self, optimiser: Adam) -> None:
-        """After a step: AdamW's decay, with each member's own strength."""
-        factor = 1 - optimiser.rate * self.decays
-        for parameter in self.parameters():
-            parameter.mul_(factor.view(-1, *(1,) * (parameter.ndim - 1)))
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A table as tensors, which of its inputs are embedded, and the folds that are left out.
-
-    `bins` makes bins from their number and a sigma.
-    """
-
-    x: Tensor
-    y: Tensor
-    weight: Tensor | None
-    embedded: Sequence[int]
-    folds: Sequence[Tensor]
-    kept: Sequence[Tensor]
-    bins: Callable[[int, float], Bins]
 
 
 @dataclass(frozen=True)
@@ -107,48 +53,129 @@ class Tuned:
     """The chosen parameters, and the held-out error of everything that was tried."""
 
     parameters: dict[str, Any]
-    tried: list[dict[str, float]]
+    tried: list[Tried]
 
 
-def tune(
-    problem: Problem,
-    first: Candidate,
-    hidden: Sequence[int],
-    activation: Activation,
-    settings: Settings,
-    blurred_bins: int,
-    seed: int,
-    progress: Progress | None,
+def tune_table(
+    data: TrainingData, chosen: Hyperparameters, seed: int, progress: Progress | None = None
 ) -> Tuned:
     """Train all candidates at once, and take the best value of each setting."""
-    tried = candidates(first)
-    members = [candidate for candidate in tried for _ in problem.folds]
-    objective = _objective(problem, members, blurred_bins)
-    seeds = [seed + fold for _ in tried for fold in range(len(problem.folds))]
-    shape = (problem.x.shape[1], problem.embedded, hidden, objective.outputs, seeds)
-    network = CandidateMLP(members, *shape, activation)
-    rows, validation = list(problem.kept) * len(tried), list(problem.folds) * len(tried)
-    data = (problem.x, problem.y, rows, seeds)
-    trainer = Trainer(network, objective, *data, settings, validation, problem.weight)
-    trainer.optimiser.after_step = network.decay
+    defaults = chosen.defaults.tuning
+    folds = _draw_folds(data, chosen, seed)
+    trees = grow(data, chosen, folds, seed)
+    blur = None if chosen.blur is None else choose_blur(data, chosen, trees)
+    tried = candidates(Candidate(blur, chosen.settings.weight_decay), defaults)
+    trainer = _trainer(data, chosen, trees, folds, tried, seed)
     trainer.run(progress)
     errors = trainer.best_score.view(len(tried), -1).mean(1).tolist()
-    best = errors.index(min(errors)) * len(problem.folds)
-    network.keep(torch.arange(best, best + len(problem.folds)))
-    sharp = [histogram_objective(problem.bins(n, s), s) for n, s in HEADS]
-    heads = _judged_heads(network, sharp, problem, seeds[: len(problem.folds)], settings)
-    # A number of bins would mean equal ones, where heavy tails or errors ask for others.
-    stretched = sharp[0].bins.step is None
-    chosen = _chosen(tried, errors) | ({} if stretched else _best_head(heads))
-    return Tuned(chosen, _report(tried, errors) + heads)
+    best = errors.index(min(errors)) * len(folds.parts)
+    trainer.network.keep(torch.arange(best, best + len(folds.parts)))
+    histograms = _judge_histograms(trainer, data, chosen, trees, folds)
+    parameters = best_settings(tried, errors, defaults.min_gain)
+    return Tuned(parameters | _best_histogram(histograms), _report(tried, errors) + histograms)
 
 
-def _objective(problem: Problem, members: Sequence[Candidate], count: int) -> HistogramObjective:
-    """The members' own blurs, on bins with room for the widest."""
-    shares = torch.tensor([[member.blur] for member in members])
+def candidates(first: Candidate, defaults: TuningDefaults) -> list[Candidate]:
+    """The first, and those that differ from it in one setting."""
+    decays = [replace(first, weight_decay=decay) for decay in defaults.weight_decays]
+    if first.blur is None:
+        return list(dict.fromkeys([first, *decays]))
+    blurs = [replace(first, blur=first.blur * factor) for factor in defaults.blur_factors]
+    return list(dict.fromkeys([first, *blurs, *decays]))
+
+
+def best_settings(
+    tried: Sequence[Candidate], errors: Sequence[float], min_gain: float
+) -> dict[str, Any]:
+    """For each setting its value in the best of those that differ from the first in it alone.
+
+    What does not save `min_gain` of the first one's error leaves its value.
+    """
+    first, parameters = tried[0], {}
+    for name in ("blur", "weight_decay"):
+        own = [i for i, c in enumerate(tried) if getattr(c, name) != getattr(first, name)]
+        best = min(own, key=lambda i: errors[i], default=0)
+        better = errors[best] < (1 - min_gain) * errors[0]
+        parameters[name] = getattr(tried[best] if better else first, name)
+    return parameters
+
+
+def member_decay(trainer: Trainer, decays: Tensor) -> Callable[[Adam], None]:
+    """AdamW's weight decay after a step, with each member's own strength (members,)."""
+
+    @torch.no_grad()
+    def decay(optimizer: Adam) -> None:
+        factor = 1 - optimizer.rate * decays[trainer.running]
+        for parameter in trainer.parameters:
+            parameter.mul_(factor.view(-1, *(1,) * (parameter.ndim - 1)))
+
+    return decay
+
+
+# Candidates as one stack
+
+
+def _draw_folds(data: TrainingData, chosen: Hyperparameters, seed: int) -> Folds:
+    """As many folds as judge each candidate, each for one member."""
+    unpaired = replace(chosen.defaults.folds, max_unpaired_rows=data.n_rows)
+    folds = Folds.random(data.n_rows, chosen.defaults.tuning.folds, seed, unpaired)
+    least = unpaired.min_rows_without_duplicates
+    return folds.without_duplicates(data.features, data.target, least)
+
+
+def _trainer(
+    data: TrainingData,
+    chosen: Hyperparameters,
+    trees: GrownTrees | None,
+    folds: Folds,
+    tried: Sequence[Candidate],
+    seed: int,
+) -> Trainer:
+    """A trainer of all candidates, each as often as there are folds."""
+    members = [candidate for candidate in tried for _ in folds.parts]
+    seeds = [seed + fold for _ in tried for fold in range(len(folds.parts))]
+    objective = _objective(data, chosen, trees, members)
+    settings = _settings(chosen)
+    y = float_targets(data.target)
+    table = MemberData(
+        x=Scaling.of(data.features, chosen.scaling)(data.features),
+        y=y,
+        rows=folds.training_rows(settings.batch_size) * len(tried),
+        validation=folds.held_out * len(tried),
+        weight=None if data.weight is None else torch.from_numpy(data.weight).to(y),
+    )
+    network = make_network(data.columns, chosen, objective.outputs, seeds)
+    trainer = Trainer(network, objective, table, settings, seeds)
+    decays = torch.tensor([candidate.weight_decay for candidate in members])
+    trainer.optimizer.after_step = member_decay(trainer, decays)
+    return trainer
+
+
+def _settings(chosen: Hyperparameters) -> Settings:
+    epochs = max(1, int(chosen.defaults.tuning.epochs_share * chosen.settings.epochs))
+    return replace(
+        chosen.settings,
+        epochs=epochs,
+        patience=chosen.patience,
+        evaluate=("validation",),
+        weight_decay=0.0,  # members have their own
+    )
+
+
+def _objective(
+    data: TrainingData,
+    chosen: Hyperparameters,
+    trees: GrownTrees | None,
+    members: Sequence[Candidate],
+) -> Objective:
+    """What the hidden layers learn from: the members' own blurs, on bins for the widest."""
+    blurs = [member.blur for member in members if member.blur is not None]
+    if not blurs:
+        return choose_objective(data, chosen, trees)
+    count, shares = chosen.defaults.targets.blurred_bins, torch.tensor(blurs).unsqueeze(-1)
     widest = shares.max().item()
-    sigma = widest * count / (1 + 6 * widest)
-    bins = automatic_bins(problem.y.double().numpy(), count, sigma)
+    sigma = blurred_sigma(widest, count, chosen.defaults.bins)
+    bins = covering_bins(data.target, count, sigma, chosen.defaults.bins)
     blurred = histogram_objective(bins, sigma)
     if bins.step is not None and widest > shares.min():
         own = blurred.target.with_sigma(sigma * shares / widest)  # type: ignore[attr-defined]
@@ -156,57 +183,83 @@ def _objective(problem: Problem, members: Sequence[Candidate], count: int) -> Hi
     return blurred
 
 
+# Histograms
+
+
 @torch.no_grad()
-def _judged_heads(
-    network: CandidateMLP,
-    sharp: Sequence[TableObjective],
-    problem: Problem,
-    seeds: Sequence[int],
-    settings: Settings,
-) -> list[dict[str, float]]:
-    """CRPS of each sharp histogram, at its best temperature, on the folds that members left out."""
-    data = (problem.x, problem.y, problem.kept, seeds, settings, problem.weight)
-    layers = [fit_head(network, head, *data) for head in sharp]
-    found: list[list[float]] = []
-    for member, fold in enumerate(problem.folds):
-        rows = fold[:FOR_TEMPERATURE]
-        units = network.units(problem.x[rows].expand(network.members, -1, -1))[member].double()
-        y = problem.y[rows].double()
-        outputs = [units @ w[member].double() + b[member].double() for w, b in layers]
-        found.append([_crps(head, part, y) for head, part in zip(sharp, outputs, strict=True)])
-    means = np.mean(found, axis=0).tolist()
-    heads = zip(HEADS, means, strict=True)
-    return [{"bins": count, "sigma": sigma, "crps": crps} for (count, sigma), crps in heads]
+def _judge_histograms(
+    trainer: Trainer,
+    data: TrainingData,
+    chosen: Hyperparameters,
+    trees: GrownTrees | None,
+    folds: Folds,
+) -> list[Tried]:
+    """CRPS of each number of bins and sigma on the folds that members left out.
+
+    Empty where bins were given as `Bins`, or where heavy tails or noise ask for unequal ones,
+    which a number of bins would take away.
+    """
+    if isinstance(chosen.bins, Bins):
+        return []
+    tried = list(
+        dict.fromkeys([(chosen.bins, chosen.sigma), *chosen.defaults.tuning.histograms])
+    )
+    objectives = [
+        histogram_objective(choose_bins(data, chosen, trees, count, sigma), sigma)
+        for count, sigma in tried
+    ]
+    if objectives[0].bins.step is None:
+        return []
+    errors = _errors_of_heads(trainer, objectives, chosen, folds)
+    return [
+        {"bins": count, "sigma": sigma, "crps": error}
+        for (count, sigma), error in zip(tried, errors, strict=True)
+    ]
 
 
-def _crps(head: HistogramObjective, outputs: Tensor, y: Tensor) -> float:
-    predicted = head.distribution(outputs)
+def _errors_of_heads(
+    trainer: Trainer,
+    objectives: Sequence[HistogramObjective],
+    chosen: Hyperparameters,
+    folds: Folds,
+) -> list[float]:
+    """The mean CRPS, at its best temperature, of a head for each objective."""
+    network, members = trainer.network, len(folds.parts)
+    assert isinstance(network, EmbeddedMLP)
+    data = replace(trainer.data, rows=trainer.rows[:members], validation=None)
+    seeds, settings = trainer.seeds[:members], trainer.settings
+    how = chosen.defaults.training.head
+    heads = [fit_head(network, part, data, seeds, settings, how) for part in objectives]
+    limit, errors = chosen.defaults.calibration.temperature_rows, []
+    for member, fold in enumerate(folds.parts):
+        index = fold[:limit]
+        units = network.units(data.x[index].expand(members, -1, -1))[member].double()
+        outputs = [units @ w[member].double() + b[member].double() for w, b in heads]
+        y, pairs = data.y[index].double(), zip(objectives, outputs, strict=True)
+        errors.append([_crps(objective, part, y) for objective, part in pairs])
+    means: list[float] = np.mean(errors, axis=0).tolist()
+    return means
+
+
+def _crps(objective: HistogramObjective, outputs: Tensor, y: Tensor) -> float:
+    predicted = objective.distribution(outputs)
     return scores.crps(Temperature.fit(predicted, y).apply(predicted), y)
 
 
-def _chosen(tried: Sequence[Candidate], errors: Sequence[float]) -> dict[str, Any]:
-    """For each setting its value in the best of those that differ from the first in it alone.
-
-    What is no better than the first by more than chance leaves it.
-    """
-    first, parameters = tried[0], {}
-    for name in ("blur", "dropout", "weight_decay"):
-        own = [i for i, c in enumerate(tried) if _differs(c, first) == [name]]
-        best = min(own, key=lambda i: errors[i])
-        better = errors[best] < (1 - WORTH) * errors[0]
-        parameters[name] = getattr(tried[best] if better else first, name)
-    return parameters
-
-
-def _differs(one: Candidate, other: Candidate) -> list[str]:
-    names = ("blur", "dropout", "weight_decay")
-    return [name for name in names if getattr(one, name) != getattr(other, name)]
-
-
-def _best_head(heads: list[dict[str, float]]) -> dict[str, Any]:
-    best = min(heads, key=lambda head: head["crps"])
+def _best_histogram(histograms: Sequence[Tried]) -> dict[str, Any]:
+    if not histograms:
+        return {}
+    best = min(histograms, key=lambda tried: tried["crps"])
     return {"bins": int(best["bins"]), "sigma": best["sigma"]}
 
 
-def _report(tried: Sequence[Candidate], errors: Sequence[float]) -> list[dict[str, float]]:
-    return [vars(c) | {"error": error} for c, error in zip(tried, errors, strict=True)]
+def _report(tried: Sequence[Candidate], errors: Sequence[float]) -> list[Tried]:
+    """What was tried as rows of numbers; a candidate without blurred targets has the blur NaN."""
+    return [
+        {
+            "blur": math.nan if candidate.blur is None else candidate.blur,
+            "weight_decay": candidate.weight_decay,
+            "error": error,
+        }
+        for candidate, error in zip(tried, errors, strict=True)
+    ]

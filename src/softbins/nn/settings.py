@@ -1,0 +1,69 @@
+"""How a stack is trained: the numbers that the training loop needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from softbins._checks import require_number
+
+Part = Literal["train", "validation"]
+Monitor = Literal["objective", "mae", "rmse"]
+Schedule = Literal["constant", "cosine"]
+# Called after every epoch with the epoch, the number of epochs, the seconds so far, and a summary.
+Progress = Callable[[int, int, float, dict[str, float]], None]
+
+
+@dataclass(frozen=True)
+class MuonSettings:
+    """How Muon takes its steps, beside the learning rate that it shares with Adam."""
+
+    momentum: float
+    """Share of the running mean of gradients that stays at each step."""
+    rate_factor: float
+    """Muon's learning rate as a multiple of Adam's."""
+    max_inputs_per_unit: float
+    """Matrices with more inputs for each unit are left to Adam."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train. The defaults are the paper's (Section 4), with Keras's epsilon for Adam."""
+
+    epochs: int = 100
+    batch_size: int = 256
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    schedule: Schedule = "constant"
+    """The learning rate stays as it is, or falls to nothing along half a cosine."""
+    warm_up: float = 0.05
+    """Share of all steps in which a learning rate with the schedule "cosine" rises first."""
+    muon: MuonSettings | None = None
+    """Muon for the matrices of hidden layers, with Adam for the rest; None is Adam for all."""
+    adam_epsilon: float = 1e-7
+    beta_2: float = 0.999
+    """Adam's decay of the mean of squared gradients, for each step."""
+    max_seconds: float | None = None
+    patience: int | None = None
+    """A member that has not improved for so many epochs stops and goes back to its best one."""
+    monitor: Monitor = "objective"
+    """Which error on the validation rows has to improve."""
+    evaluate: tuple[Part, ...] = ("validation",)
+    """The rows on which errors are measured after every epoch, for the history."""
+    gradient_norm: bool = False
+    """Whether the history has the norm of the last layer's gradient as well."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: must be at least 1, got {getattr(self, name)}")
+        require_number("learning_rate", self.learning_rate)
+        require_number("weight_decay", self.weight_decay, "at least 0")
+        require_number("beta_2", self.beta_2, "in [0, 1)")
+        if self.max_seconds is not None:
+            require_number("max_seconds", self.max_seconds)
+        if self.monitor not in get_args(Monitor):
+            raise ValueError(f"monitor: expected one of {get_args(Monitor)}, got {self.monitor!r}")
+        if self.schedule not in get_args(Schedule):
+            raise ValueError(f"schedule: expected 'constant' or 'cosine', got {self.schedule!r}")

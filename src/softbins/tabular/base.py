@@ -1,0 +1,281 @@
+"""What both estimators share: fitting whole or not at all, predictions in chunks, files.
+
+`__init__` stores, `fit` validates, fitted names end in `_`. NumPy comes in and NumPy goes out; the
+conversion happens once, here. A failed `fit` leaves a fitted estimator as it was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from softbins.histogram import Histogram
+from softbins.nn.objectives import Objective
+from softbins.nn.stack import StackedMLP
+from softbins.nn.trainer import EVALUATION_CHUNK
+from softbins.tabular import persistence, validation
+from softbins.tabular.columns import Columns
+from softbins.tabular.data import TrainingData
+from softbins.tabular.device import one_thread
+from softbins.tabular.scaling import Scaling
+
+Array = NDArray[np.float64]
+Output = Literal["mean", "median", "mode"]
+
+
+class StackedRegressor(RegressorMixin, BaseEstimator):
+    """A stack of networks with an objective: all but the choice of both."""
+
+    _chunk_size = EVALUATION_CHUNK
+    categorical_features: Any
+    objective_: Objective
+    network_: StackedMLP
+    scaling_: Scaling
+    columns_: Columns
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on a table.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Features. Gaps (NaN) are allowed. In a data frame of pandas or polars, text,
+            categories and booleans are taken as well.
+        y : array of shape (n_samples,)
+            Targets, finite numbers.
+        sample_weight : array of shape (n_samples,), optional
+            How much each row counts, relative to the others. A row of weight 0 is no row.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator. If fitting fails, the estimator stays as it was.
+        """
+        data, names = self._training_data(X, y, sample_weight)
+        with one_thread():
+            fitted = self._fit(data)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        for name, value in {**names, **fitted, "columns_": data.columns}.items():
+            setattr(self, name, value)
+        return self
+
+    def _training_data(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None
+    ) -> tuple[TrainingData, dict[str, Any]]:
+        """The encoded table, and what scikit-learn found out about the names of its columns."""
+        # Validation writes to the estimator it is given, which must not change if fitting fails.
+        probe = type(self)()
+        data = validation.training_data(
+            probe, X, y, sample_weight, categorical_features=self.categorical_features
+        )
+        names = ("n_features_in_", "feature_names_in_")
+        return data, {name: getattr(probe, name) for name in names if hasattr(probe, name)}
+
+    def _fit(self, data: TrainingData) -> dict[str, Any]:
+        """What a fit finds out, by the names of the attributes."""
+        raise NotImplementedError
+
+    # Prediction
+
+    def predict(self, X: Any, output: Output = "mean") -> Array:
+        """Predict one number for each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Features, with the columns that `fit` had.
+        output : {"mean", "median", "mode"}, default="mean"
+            Which number of the predicted distribution.
+
+        Returns
+        -------
+        predicted : array of shape (n_samples,)
+            The predictions.
+        """
+        if output == "mean":
+            return self._collect(self._means(X))
+        if output not in ("median", "mode"):
+            raise ValueError(f"output: expected 'mean', 'median' or 'mode', got {output!r}")
+        return self._collect(getattr(part, output) for part in self._distributions(X))
+
+    def predict_distribution(self, X: Any) -> Histogram:
+        """Predict a distribution for each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Features, with the columns that `fit` had.
+
+        Returns
+        -------
+        distribution : Histogram
+            With the batch shape (n_samples,). It takes up to 16 kB for each row: for millions of
+            rows ask for what you need of it instead (`predict_interval`, `predict_quantiles`,
+            `predict_cdf`), or for some rows at a time.
+        """
+        parts = list(self._distributions(X))
+        return Histogram(parts[0].bins, logits=torch.cat([part.logits for part in parts]))
+
+    def predict_quantiles(self, X: Any, q: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Array:
+        """Predict quantiles for each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Features, with the columns that `fit` had.
+        q : float or sequence of floats, default=(0.1, 0.5, 0.9)
+            Levels between 0 and 1.
+
+        Returns
+        -------
+        quantiles : array of shape (n_samples, n_levels)
+            One column for each level.
+        """
+        levels = np.atleast_1d(np.asarray(q, dtype=np.float64)).tolist()
+        return self._collect(part.quantile(levels) for part in self._distributions(X))
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, kind: Literal["central", "shortest"] = "central"
+    ) -> Array:
+        """Predict an interval for each row, with that probability in the distribution.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Features, with the columns that `fit` had.
+        coverage : float, default=0.9
+            Probability that the target lies in the interval, between 0 and 1.
+        kind : {"central", "shortest"}, default="central"
+            "central" leaves as much probability on either side; "shortest" is narrower where
+            distributions are skewed.
+
+        Returns
+        -------
+        intervals : array of shape (n_samples, 2)
+            Low and high ends.
+        """
+        parts = (part.interval(coverage, kind) for part in self._distributions(X))
+        return self._collect(torch.stack(ends, -1) for ends in parts)
+
+    def predict_cdf(self, X: Any, y: ArrayLike) -> Array:
+        """Predict the probability of at most each of some values, for each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Features, with the columns that `fit` had.
+        y : array of shape (n_values,)
+            Values of the target.
+
+        Returns
+        -------
+        probabilities : array of shape (n_samples, n_values)
+            One column for each value.
+        """
+        values = torch.from_numpy(np.atleast_1d(np.asarray(y, dtype=np.float64)))
+        return self._collect(part.cdf(values.unsqueeze(-1)).T for part in self._distributions(X))
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Draw random targets from the predicted distribution of each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_rows, n_features)
+            Features, with the columns that `fit` had.
+        n_samples : int, default=1
+            How many to draw for each row.
+        random_state : int, RandomState instance or None, default=None
+            A number gives the same samples again.
+
+        Returns
+        -------
+        samples : array of shape (n_rows, n_samples)
+            One column for each draw.
+        """
+        predicted = self.predict_distribution(X)
+        levels = check_random_state(random_state).uniform(
+            np.nextafter(0, 1), 1, (n_samples, *predicted.batch_shape)
+        )
+        return as_numpy(predicted.icdf(torch.from_numpy(levels)).T)
+
+    def _means(self, X: Any) -> Iterator[Tensor]:
+        """Predicted means, a chunk of rows at a time."""
+        for outputs in self._member_outputs(X):
+            yield self.objective_.decode(outputs).mean(0)
+
+    def _distributions(self, X: Any) -> Iterator[Histogram]:
+        """Predicted distributions, a chunk of rows at a time: all at once may fill the memory."""
+        for outputs in self._member_outputs(X):
+            yield mixture(self.objective_.distribution(outputs))
+
+    def _member_outputs(self, X: Any) -> Iterator[Tensor]:
+        """The members' outputs (members, rows, outputs), a chunk of rows at a time."""
+        for features in self._feature_chunks(X):
+            yield self._outputs_of(features)
+
+    def _feature_chunks(self, X: Any) -> Iterator[Array]:
+        check_is_fitted(self)
+        features = validation.prediction_data(self, X, self.columns_)
+        for start in range(0, len(features), self._chunk_size):
+            yield features[start : start + self._chunk_size]
+
+    @torch.no_grad()
+    def _outputs_of(self, features: Array) -> Tensor:
+        x = self.scaling_(features).double()
+        with one_thread():
+            outputs: Tensor = self.network_(x.expand(self.network_.members, -1, -1))
+        return outputs
+
+    @staticmethod
+    def _collect(parts: Iterator[Tensor]) -> Array:
+        return as_numpy(torch.cat(list(parts)))
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to one file without pickle; `softbins.load` reads it.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file. It is written whole, or left as it was.
+        """
+        check_is_fitted(self)
+        persistence.save(self, path)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What a kind of estimator adds to a model file: header and tensors."""
+        raise NotImplementedError
+
+    def _set_state(self, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Take it back: the objective, and a network whose weights come next."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "network_")
+
+
+def mixture(members: Histogram) -> Histogram:
+    """The mean of the members' probabilities."""
+    return Histogram(members.bins, logits=members.probs.mean(0).log())
+
+
+def as_numpy(values: Tensor) -> Array:
+    """Float64, as scikit-learn's users expect."""
+    return values.double().numpy()

@@ -1,0 +1,143 @@
+"""From the parameters of a `HistogramRegressor` to what a fit uses: checked, and "auto" resolved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, Literal, get_args
+
+from softbins._checks import require_number
+from softbins.bins import Bins
+from softbins.nn.embedded_pass import Activation
+from softbins.nn.settings import Settings
+from softbins.tabular.defaults import Defaults, Preset, PresetBudget, TrainingDefaults
+from softbins.tabular.scaling import Kind as ScalingKind
+
+Optimizer = Literal["adam", "muon"]
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """What a fit to a table of a certain size uses, with nothing left to choose but by its data."""
+
+    defaults: Defaults
+    budget: PresetBudget
+    settings: Settings
+    """How the networks are trained; with a patience if members leave out rows."""
+    members: int
+    hidden: tuple[int, ...]
+    activation: Activation
+    embeddings: bool
+    scaling: ScalingKind
+    bins: int | Bins
+    adaptive_bins: bool
+    """Whether bins may follow heavy tails and uneven noise."""
+    sigma: float
+    blur: float | Literal["auto"] | None
+    trees: bool
+    tree_speedup: int
+    early_stopping: bool
+    patience: int
+    """Epochs without improvement after which a member stops, where rows are left out."""
+    prune_members: bool
+    device: str
+
+    @property
+    def max_bin_splits(self) -> int:
+        """Into how many parts bins may be cut: those that the user gave stay as they are."""
+        given = isinstance(self.bins, Bins)
+        return 1 if given else self.defaults.calibration.max_bin_splits
+
+
+def resolve(parameters: Mapping[str, Any], n_rows: int, defaults: Defaults) -> Hyperparameters:
+    """What these parameters of a `HistogramRegressor` mean for a table of that many rows."""
+    if parameters["preset"] not in get_args(Preset):
+        raise ValueError(f"preset: expected 'default' or 'fast', got {parameters['preset']!r}")
+    budget, network = defaults.presets[parameters["preset"]], defaults.network
+    bins, members = parameters["bins"], min(budget.members.at(n_rows), n_rows)
+    automatic = parameters["members"] == parameters["max_epochs"] == "auto"
+    settings = _settings(parameters, n_rows, budget, defaults)
+    patience = _patience(parameters["patience"], settings.epochs, defaults.training)
+    return Hyperparameters(
+        defaults=defaults,
+        budget=budget,
+        settings=replace(settings, patience=patience if parameters["early_stopping"] else None),
+        members=_whole_number("members", parameters["members"], members),
+        hidden=_layers(parameters["hidden"], (network.width.at(n_rows),) * network.layers),
+        activation=parameters["activation"],
+        embeddings=parameters["embeddings"],
+        scaling=parameters["scaling"],
+        bins=bins if isinstance(bins, Bins) else _whole_number("bins", bins, defaults.targets.bins),
+        adaptive_bins=isinstance(bins, str),
+        sigma=parameters["sigma"],
+        blur=parameters["blur"],
+        trees=parameters["trees"],
+        tree_speedup=budget.tree_speedup.at(n_rows),
+        early_stopping=parameters["early_stopping"],
+        patience=patience,
+        # A number of members or epochs that is given is meant.
+        prune_members=budget.prune_members and automatic,
+        device=parameters["device"],
+    )
+
+
+def _settings(
+    parameters: Mapping[str, Any], n_rows: int, budget: PresetBudget, defaults: Defaults
+) -> Settings:
+    training = defaults.training
+    batch_size = _whole_number(
+        "batch_size", parameters["batch_size"], training.batch_size.at(n_rows)
+    )
+    steps = math.ceil(n_rows * (1 - 1 / defaults.folds.count) / batch_size)
+    automatic = max(budget.epochs.at(n_rows), math.ceil(budget.min_steps / steps))
+    epochs = _whole_number("max_epochs", parameters["max_epochs"], automatic)
+    if parameters["optimizer"] not in get_args(Optimizer):
+        raise ValueError(f"optimizer: expected 'adam' or 'muon', got {parameters['optimizer']!r}")
+    return Settings(
+        epochs=epochs,
+        batch_size=batch_size,
+        muon=training.muon if parameters["optimizer"] == "muon" else None,
+        learning_rate=_learning_rate(parameters["learning_rate"], training.learning_rate),
+        beta_2=parameters["beta_2"],
+        weight_decay=parameters["weight_decay"],
+        schedule=parameters["schedule"],
+        max_seconds=parameters["max_seconds"],
+        monitor=parameters["monitor"],
+        evaluate=("validation",) if parameters["early_stopping"] else ("train",),
+    )
+
+
+def _patience(value: Any, epochs: int, training: TrainingDefaults) -> int:
+    enough = max(training.min_patience, int(epochs * training.patience_share))
+    return _whole_number("patience", value, enough)
+
+
+def _whole_number(name: str, value: Any, automatic: int) -> int:
+    """A parameter that is a whole number of at least 1, or "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return automatic
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name}: need 'auto' or a whole number of at least 1, got {value!r}")
+    return int(value)
+
+
+def _learning_rate(value: Any, automatic: float) -> float:
+    if isinstance(value, str) and value == "auto":
+        return automatic
+    try:
+        return require_number("learning_rate", value)
+    except ValueError:
+        message = f"learning_rate: need 'auto' or a positive number, got {value!r}"
+        raise ValueError(message) from None
+
+
+def _layers(hidden: Any, automatic: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(hidden, str) and hidden == "auto":
+        return tuple(automatic)
+    if isinstance(hidden, (str, Integral)) or not len(hidden):
+        raise ValueError(
+            f"hidden: need 'auto' or sizes of layers, such as (64, 64), got {hidden!r}"
+        )
+    return tuple(_whole_number("hidden", size, automatic[0]) for size in hidden)

@@ -1,0 +1,137 @@
+"""What the networks of a table learn: Gaussian histograms, on equal and on unequal bins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from softbins.bins import Bins
+from softbins.histogram import Histogram
+from softbins.losses import HistogramLoss
+from softbins.nn.objectives import HistogramObjective, Objective
+from softbins.targets import Gaussian
+
+KNOTS_PER_BIN = 16  # in the table that inverts the mean of a Gaussian on unequal bins
+
+
+def histogram_objective(bins: Bins, sigma: float) -> PrecomputedObjective:
+    """HL-Gaussian on those bins, with sigma in bin widths."""
+    kind = PrecomputedObjective if bins.step is not None else UnequalBinsObjective
+    return kind(bins.low, bins.high, bins, Gaussian.of_bins(sigma))
+
+
+@dataclass(frozen=True, eq=False)
+class PrecomputedObjective(HistogramObjective):
+    """HL-Gaussian for a table: targets become histograms once, for all epochs."""
+
+    def encoded(self, y: Tensor) -> Tensor:
+        """The weights p of the targets' histograms."""
+        return self.weights(y.double()).float()
+
+    def gradient(self, outputs: Tensor, encoded: Tensor, weight: Tensor | None) -> Tensor:
+        """The gradient f - p (Appendix A), times the weights of the rows."""
+        gradient = outputs.softmax(-1).sub_(encoded)
+        if weight is None:
+            return gradient.div_(outputs.shape[-2])
+        return gradient.mul_(weight.unsqueeze(-1))
+
+
+@dataclass(frozen=True, eq=False)
+class UnequalBinsObjective(PrecomputedObjective):
+    """HL-Gaussian on unequal bins: Gaussian where each bin counts as one, and with the mean y.
+
+    On bins that grow to the right, a Gaussian about the place of y would have a mean above y.
+    It stands a little to the left instead, so that the mean in the target's own unit is exact.
+    """
+
+    def __post_init__(self) -> None:
+        even = Bins.uniform(0.0, self.bins.count, self.bins.count)
+        places = torch.linspace(0, even.count, KNOTS_PER_BIN * even.count + 1, dtype=torch.float64)
+        means = self.target.weights(places, even) @ self.bins.centers
+        # Far out, rounding may leave neighbours the same mean.
+        rising = torch.cat([torch.ones(1, dtype=torch.bool), means.diff() > 0])
+        object.__setattr__(self, "even", even)
+        object.__setattr__(self, "knots", (means[rising].contiguous(), places[rising]))
+
+    def place(self, y: Tensor) -> Tensor:
+        """Where the Gaussian of each target stands, counted in bins from the left."""
+        means, places = (part.to(y.device) for part in self.__dict__["knots"])
+        value = y.double().contiguous()
+        right = torch.searchsorted(means, value).clamp(1, len(means) - 1)
+        start, end = means[right - 1], means[right]
+        share = ((value - start) / (end - start)).clamp(0, 1)
+        return torch.lerp(places[right - 1], places[right], share).to(y.dtype)
+
+    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The loss -sum_i p_i log f_i of every row."""
+        return super().rows(outputs, self.place(y))
+
+    def total(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+        """The same for all rows at once."""
+        return super().total(outputs, self.place(y), weight)
+
+    def weights(self, y: Tensor) -> Tensor:
+        """The target's distribution over the bins."""
+        even: Bins = self.__dict__["even"]
+        return self.target.weights(self.place(y.double()), even)
+
+    def _loss(self, reduction: str) -> HistogramLoss:
+        return self._loss_on(self.__dict__["even"], reduction)
+
+
+@dataclass(frozen=True, eq=False)
+class TwoHeadObjective(Objective):
+    """Two histograms: one of blurred targets, whose mean is the prediction, and a sharp one.
+
+    The wider a target's Gaussian, the better the mean that a network learns, up to a few times
+    the noise, and the less of the noise's own shape its histogram shows. The hidden layers learn
+    from the blurred one alone, and the sharp one is fitted to their units (softbins.nn.head).
+    """
+
+    blurred: PrecomputedObjective
+    sharp: PrecomputedObjective
+
+    @property
+    def outputs(self) -> int:
+        """The outputs of the blurred histogram, and behind them those of the sharp one."""
+        return self.blurred.outputs + self.sharp.outputs
+
+    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The sum of both losses for every row."""
+        blurred, sharp = self._parts(outputs)
+        return self.blurred.rows(blurred, y) + self.sharp.rows(sharp, y)
+
+    def decode(self, outputs: Tensor) -> Tensor:
+        """The mean of the blurred histogram, no farther than the sharp one reaches."""
+        return self.blurred.decode(self._parts(outputs)[0]).clamp(self.low, self.high)
+
+    @property
+    def has_distribution(self) -> bool:
+        """Whether `distribution` gives one: it does."""
+        return True
+
+    def distribution(self, outputs: Tensor) -> Histogram:
+        """The sharp histogram of every row."""
+        return self.sharp.distribution(self._parts(outputs)[1])
+
+    def constant(self, y: Tensor) -> Tensor:
+        """Both histograms of a target, as outputs."""
+        return torch.cat([self.blurred.constant(y), self.sharp.constant(y)], -1)
+
+    def _parts(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        first, second = outputs.split([self.blurred.outputs, self.sharp.outputs], -1)
+        return first.contiguous(), second.contiguous()
+
+
+def distribution_part(objective: Objective) -> HistogramObjective:
+    """The objective of the histogram that is the predicted distribution."""
+    sharp = objective.sharp if isinstance(objective, TwoHeadObjective) else objective
+    assert isinstance(sharp, HistogramObjective)
+    return sharp
+
+
+def learnt_part(objective: Objective) -> Objective:
+    """The objective that the hidden layers learn from."""
+    return objective.blurred if isinstance(objective, TwoHeadObjective) else objective

@@ -1,0 +1,106 @@
+"""A fitted estimator as the header and tensors of a model file, and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from softbins._model_file import ModelFileError
+from softbins._model_file import read as read_model_file
+from softbins._model_file import write as write_model_file
+from softbins._text import finite
+from softbins.bins import Bins
+from softbins.tabular.columns import Columns
+from softbins.tabular.scaling import Scaling
+
+# Names in files of older versions, and what they are called today.
+OLD_NAMES = {
+    "optimiser": "optimizer",
+    "share": "tree_share",
+    "parts": "bin_splits",
+    "wide": "interval_temperature",
+}
+
+
+def save(regressor: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to one file."""
+    header = {
+        "class": type(regressor).__name__,
+        "parameters": {k: _plain(k, v) for k, v in regressor.get_params(deep=False).items()},
+        "range": [regressor.objective_.low, regressor.objective_.high],
+        "epochs": regressor.n_epochs_,
+        "history": finite(regressor.history_),  # JSON has no NaN, which a failed training leaves
+        "columns": regressor.columns_.to_json(),
+    }
+    # Trained in float32, so that nothing is lost.
+    tensors = {name: value.float() for name, value in regressor.network_.state_dict().items()}
+    more_header, more_tensors = regressor._state()
+    tensors |= regressor.scaling_.tensors() | more_tensors
+    write_model_file(path, header | more_header, tensors)
+
+
+def read_model(path: str | os.PathLike[str], classes: Sequence[type]) -> Any:
+    """The fitted estimator in a file, of one of those classes."""
+    header, tensors = read_model_file(path)
+    try:
+        header = _upgraded(header)
+        kind = {c.__name__: c for c in classes}[header["class"]]
+        chosen = {name: _restored(value) for name, value in header["parameters"].items()}
+        regressor = kind(**chosen)
+        _restore(regressor, header, tensors)
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ModelFileError(f"{os.fspath(path)}: holds no model ({reason})") from error
+    return regressor
+
+
+def _upgraded(header: dict[str, Any]) -> dict[str, Any]:
+    """A header of an older version with the names of today."""
+    header = dict(header)
+    if "parameters" in header:
+        names = {OLD_NAMES.get(name, name): value for name, value in header["parameters"].items()}
+        # Dropout in hidden layers changed the training only, not what is predicted.
+        if header.get("class") == "HistogramRegressor":
+            names.pop("dropout", None)
+        header["parameters"] = names
+    if "finish" in header:
+        finish = header.pop("finish")
+        header["aggregator"] = finish and {OLD_NAMES.get(n, n): v for n, v in finish.items()}
+    return header
+
+
+def _restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """Make a new estimator a fitted one."""
+    regressor.scaling_ = Scaling.from_tensors(tensors)
+    regressor.columns_ = columns = Columns.from_json(header["columns"])
+    regressor._set_state(header, tensors)
+    # What is left of the tensors are the network's.
+    regressor.network_.load_state_dict(tensors)
+    regressor.network_ = regressor.network_.double().eval()
+    regressor.history_, regressor.n_epochs_ = header["history"], header["epochs"]
+    regressor.n_features_in_ = len(columns.parts)
+    if columns.names is not None:
+        regressor.feature_names_in_ = np.asarray(columns.names, dtype=object)
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A parameter as JSON. Random generators and callbacks are of no use to a fitted model."""
+    if isinstance(value, Bins):
+        return {"edges": value.edges.tolist()}
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if isinstance(value, (tuple, list)):
+        return [_plain(name, part) for part in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return False if name == "progress" else None
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Bins(value["edges"])
+    return tuple(value) if isinstance(value, list) else value
