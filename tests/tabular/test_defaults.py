@@ -310,8 +310,8 @@ def test_numbers_are_embedded_and_nothing_else():
         }
     )
     columns = Columns.fit(frame)
-    chosen = [columns.origins[place] for place in embedded_inputs(columns)]
-    assert [(origin.column, origin.role) for origin in chosen] == [(1, "value"), (3, "value")]
+    chosen = [columns.encoded_features[place] for place in embedded_inputs(columns)]
+    assert [(feature.column, feature.content) for feature in chosen] == [(1, "value"), (3, "value")]
 
 
 @pytest.mark.parametrize(("inputs", "embedded"), [(MOST_EMBEDDED, True), (2000, False)])

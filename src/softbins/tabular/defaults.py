@@ -239,8 +239,8 @@ def embedded_inputs(columns: Columns) -> list[int]:
     numeric = {i for i, kind in enumerate(columns.kinds) if kind == "number"}
     found = [
         place
-        for place, origin in enumerate(columns.origins)
-        if origin.column in numeric and origin.role == "value"
+        for place, feature in enumerate(columns.encoded_features)
+        if feature.column in numeric and feature.content == "value"
     ]
     return found if len(found) <= MOST_EMBEDDED else []
 

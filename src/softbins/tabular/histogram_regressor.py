@@ -263,7 +263,7 @@ class HistogramRegressor(StackedRegressor):
         self.finish_ = None if finish is None else Finish.from_file(finish, tensors)
         self.forest_ = Forest.from_tensors(tensors) if header["trees"] else None
         shape = header["network"]
-        inputs, outputs = len(self.columns_.origins), self.objective_.outputs
+        inputs, outputs = len(self.columns_.encoded_features), self.objective_.outputs
         layers = (inputs, shape["embedded"], shape["hidden"], outputs)
         seeds, activation = range(shape["members"]), self.activation
         self.network_ = EmbeddedMLP(*layers, seeds, activation=activation)

@@ -302,7 +302,7 @@ class NeuralRegressor(StackedRegressor):
             bins = self.bins_ = Bins(tensors.pop("edges"))
         low, high = header["range"]
         self.objective_ = self._objective_on(low, high, bins)
-        inputs, outputs = len(self.columns_.origins), self.objective_.outputs
+        inputs, outputs = len(self.columns_.encoded_features), self.objective_.outputs
         self.network_ = StackedMLP(inputs, self.hidden, outputs, range(self.members), self.dropout)
 
 

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from softbins import _model_file as storage
 from softbins.bins import Bins
-from softbins.tabular.columns import AS_CATEGORIES, DATES, Array, Columns, library_of
+from softbins.tabular.columns import Columns
+from softbins.tabular.frames import DATES_NOT_TAKEN, HOW_TO_PASS_CATEGORIES, Array, frame_library
 from softbins.tabular.scaling import Scaling
 
 LARGEST = 1e37  # target, and one over the smallest spread of targets
@@ -56,7 +57,7 @@ def _checked(
     regressor: Any, X: Any, y: Any = "no_validation", reset: bool = True, text: bool = False
 ) -> Any:
     """What scikit-learn checks, for DataFrames without making them arrays of numbers."""
-    if library_of(X) is not None:
+    if frame_library(X) is not None:
         checked = validate_data(regressor, X, y, reset=reset, skip_check_array=True)
         if 0 in X.shape:
             raise ValueError(f"X: found 0 sample(s) or feature(s), shape {X.shape}; need 1 of each")
@@ -65,7 +66,7 @@ def _checked(
         return X, check_X_y(np.zeros((len(X), 1)), y, y_numeric=True, estimator=regressor)[1]
     kind = np.asarray(X).dtype.kind
     if kind in "mM":
-        raise ValueError(f"X: {DATES}")
+        raise ValueError(f"X: {DATES_NOT_TAKEN}")
     how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     if text and kind in "OUT":
         how = {"dtype": object, "ensure_all_finite": False}
@@ -76,7 +77,7 @@ def _checked(
     except ValueError as error:
         if "could not convert string" not in str(error):
             raise
-        raise ValueError(f"{error}; {AS_CATEGORIES}") from error
+        raise ValueError(f"{error}; {HOW_TO_PASS_CATEGORIES}") from error
 
 
 def _check_unit(y: Array) -> None:
@@ -169,7 +170,7 @@ def _restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor])
     regressor.network_.load_state_dict(tensors)
     regressor.network_ = regressor.network_.double().eval()
     regressor.history_, regressor.n_epochs_ = header["history"], header["epochs"]
-    regressor.n_features_in_ = len(columns.parts)
+    regressor.n_features_in_ = len(columns.encoders)
     if columns.names is not None:
         regressor.feature_names_in_ = np.asarray(columns.names, dtype=object)
 
