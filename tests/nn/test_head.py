@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from softbins.nn import head as heads
+from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.head import fit_head
-from softbins.nn.stack import EmbeddedMLP
 from softbins.nn.trainer import Settings
 from softbins.tabular.auto_bins import equal_bins, histogram_objective
 
@@ -31,7 +31,7 @@ def loss(stack, layer, x, y, objective, rows):
     weight, bias = layer
     with torch.no_grad():
         outputs = stack.units(x[rows].expand(stack.members, -1, -1)) @ weight + bias
-        return objective.rows(outputs, y[rows].expand(stack.members, -1)).mean(-1)
+        return objective.losses(outputs, y[rows].expand(stack.members, -1)).mean(-1)
 
 
 def everything(stack):
@@ -50,7 +50,7 @@ def test_it_finds_the_least_loss(table):
 
     def closure():
         optimiser.zero_grad()
-        total = objective.rows(units @ weight + bias, y.expand(2, -1)).mean(-1).sum()
+        total = objective.losses(units @ weight + bias, y.expand(2, -1)).mean(-1).sum()
         total.backward()
         return total
 

@@ -89,7 +89,7 @@ def test_members_without_a_partner_all_go_on():
 def test_a_pair_that_is_all_there_is_goes_on_as_it_was(monkeypatch):
     monkeypatch.setattr(thinning, "_still_learns", lambda _: True)
     first = trainer()
-    first.network.keep(torch.tensor([0, 2]))
+    first.network.keep_members(torch.tensor([0, 2]))
     data = (first.x, first.y, first.rows[::2], [0, 2], first.settings, [FOLD] * 2)
     pair = Trainer(first.network, first.objective, *data)
     assert thinning.train(pair) is pair

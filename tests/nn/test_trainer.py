@@ -264,7 +264,7 @@ def test_one_step_is_plain_adam():
     ours = trained([0], "l2", epochs=1, batch_size=ROWS, adam_epsilon=1e-8)
     x, y = data()
     net = StackedMLP(4, (16, 16), 1, [0])
-    net.standardise(x.mean(0, keepdim=True), x.std(0, correction=0, keepdim=True))
+    net.standardize(x.mean(0, keepdim=True), x.std(0, correction=0, keepdim=True))
     optimiser = torch.optim.Adam(net.parameters(), 1e-2)
     loss = (net(x.unsqueeze(0)).squeeze() - y).square().mean()
     loss.backward()
@@ -286,7 +286,7 @@ def test_clipping_bounds_each_members_gradient(threshold):
     result = trainer([0, 1], "l2-clipping", parameters={"clip": threshold})
     index, weight = next(result._batches())
     x, y = result._data(index)
-    (100 * result.objective.total(result.network(x), y, weight)).backward()
+    (100 * result.objective.batch_loss(result.network(x), y, weight)).backward()
     before = [p.grad.clone() for p in result.parameters]
     result._clip(threshold)
     norms = sum(p.grad.flatten(1).square().sum(1) for p in result.parameters).sqrt()
@@ -297,26 +297,25 @@ def test_clipping_bounds_each_members_gradient(threshold):
 
 
 def annealed(result, steps):
-    """Learning rates and strengths of dropout at some steps."""
+    """Learning rates at some steps."""
     found = []
     for step in steps:
         result._anneal(step)
-        found.append((result.optimiser.rate, result.network.strength))
-    return zip(*found, strict=True)
+        found.append(result.optimiser.rate)
+    return found
 
 
-def test_the_cosine_schedule_ends_at_zero_for_the_rate_and_in_half_the_time_for_dropout():
+def test_the_cosine_schedule_ends_at_zero():
     result = trainer(schedule="cosine", epochs=4)
-    rates, strengths = annealed(result, [epoch * result.steps for epoch in (0, 1, 2, 4)])
+    rates = annealed(result, [epoch * result.steps for epoch in (0, 1, 2, 4)])
     assert rates == pytest.approx([1e-2, 8.535534e-3, 5e-3, 0.0])  # (1 + cos(pi / 4)) / 2
-    assert strengths == pytest.approx([1.0, 0.5, 0.0, 0.0])
 
 
 def test_the_first_steps_of_a_cosine_are_smaller():
     """Of 100 steps five, in equal steps up to where a cosine would be."""
     result = trainer(schedule="cosine", epochs=1)
     result.steps = 100
-    rates, _ = annealed(result, range(10))
+    rates = annealed(result, range(10))
     cosine = [1e-2 * (1 + math.cos(math.pi * step / 100)) / 2 for step in range(10)]
     shares = [rate / full for rate, full in zip(rates, cosine, strict=True)]
     assert shares == pytest.approx([0.2, 0.4, 0.6, 0.8, 1, 1, 1, 1, 1, 1])
@@ -325,15 +324,15 @@ def test_the_first_steps_of_a_cosine_are_smaller():
 def test_a_cosine_of_few_steps_starts_at_once():
     result = trainer(schedule="cosine", epochs=2)
     result.steps = 10
-    rates, _ = annealed(result, [0])
-    assert rates == (1e-2,)
+    rates = annealed(result, [0])
+    assert rates == [1e-2]
 
 
 def test_a_constant_schedule_changes_nothing():
     result = trainer(schedule="constant", epochs=4)
-    before = result.optimiser.rate, result.network.strength
+    before = result.optimiser.rate
     result._anneal(3 * result.steps)
-    assert (result.optimiser.rate, result.network.strength) == before
+    assert result.optimiser.rate == before
 
 
 def test_sample_weights_are_repeated_rows():
@@ -409,7 +408,7 @@ def test_evaluation_is_right_for_rows_of_different_number():
 
 def test_gradient_norm_is_that_of_the_last_layer():
     result = trained([0, 1], "l2")
-    loss = result.objective.total(
+    loss = result.objective.batch_loss(
         result.network(result.x.expand(2, -1, -1)), result.y.expand(2, -1)
     )
     gradients = torch.autograd.grad(loss, result.network.last_layer())

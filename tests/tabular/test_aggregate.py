@@ -8,7 +8,7 @@ from torch.distributions import Normal
 
 from softbins import Bins, Histogram, scores
 from softbins.calibration import Conformal, Temperature
-from softbins.nn.stack import EmbeddedMLP
+from softbins.nn.embedded import EmbeddedMLP
 from softbins.tabular import aggregate as ensemble
 from softbins.tabular.aggregate import KINDS, Finish, _extrapolated, refined
 from softbins.tabular.auto_bins import automatic_bins, blurred_objective, histogram_objective
@@ -24,7 +24,7 @@ def objective(deviation=1.0, bins=BINS):
 
 def forecasts(mean, deviation):
     """Outputs that predict Gaussians."""
-    return objective(deviation).constant(torch.as_tensor(mean, dtype=torch.float64))
+    return objective(deviation).outputs_for(torch.as_tensor(mean, dtype=torch.float64))
 
 
 def simulated(rows, seed=0, noise=1.0):
@@ -141,8 +141,8 @@ def test_the_blurred_mean_is_predicted_and_the_sharp_histogram_is_shown():
     y = np.random.default_rng(0).normal(size=300)
     sharp = histogram_objective(automatic_bins(y, 100, 2.0), 2.0)
     both = blurred_objective(y, sharp, 0.1, 64)
-    blurred = both.blurred.constant(torch.full((1, 1), 0.0, dtype=torch.float64))
-    other = sharp.constant(torch.full((1, 1), -0.2, dtype=torch.float64))
+    blurred = both.blurred.outputs_for(torch.full((1, 1), 0.0, dtype=torch.float64))
+    other = sharp.outputs_for(torch.full((1, 1), -0.2, dtype=torch.float64))
     finish, outputs = (
         Finish(0.0, 1, ONE, ONE, {}),
         torch.cat([blurred, other], -1),
@@ -164,10 +164,10 @@ def test_the_blurred_mean_is_predicted_and_the_sharp_histogram_is_shown():
 def test_refined_gaussians_are_gaussians_on_finer_bins(parts, place):
     """Their logarithms are parabolas, but for what a bin's integral adds: h^2 / 24 of the bend."""
     y = torch.tensor([place], dtype=torch.float64)
-    coarse = Histogram(BINS, logits=objective(1.0).constant(y))
+    coarse = Histogram(BINS, logits=objective(1.0).outputs_for(y))
     finer = refined(coarse, parts)
     assert finer.bins == Bins.uniform(-12.0, 12.0, 96 * parts)
-    expected = objective(1.0, finer.bins).distribution(objective(1.0, finer.bins).constant(y))
+    expected = objective(1.0, finer.bins).distribution(objective(1.0, finer.bins).outputs_for(y))
     torch.testing.assert_close(finer.probs, expected.probs, rtol=0, atol=1e-2 / parts)
     assert finer.mean.item() == pytest.approx(place, abs=1e-6)
 

@@ -15,8 +15,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.objectives import HistogramObjective
-from softbins.nn.stack import EmbeddedMLP, StackedMLP
+from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import CHUNK, Settings, Trainer
 
 STEPS = 400

@@ -64,7 +64,7 @@ def _narrowed(trainer: Trainer, pair: Sequence[int]) -> Trainer:
     """A trainer that goes on with the pair, where this one was, in the time of all."""
     state, tensors = trainer.checkpoint()
     settings = _longer(trainer, QUICKER * len(trainer.rows) / len(pair))
-    trainer.network.keep(torch.tensor(pair))
+    trainer.network.keep_members(torch.tensor(pair))
     assert trainer.validation is not None
     rows, held_out = ([part[m] for m in pair] for part in (trainer.rows, trainer.validation))
     data = (trainer.x, trainer.y, rows, pair, settings, held_out, trainer.weight)

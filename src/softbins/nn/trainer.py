@@ -113,13 +113,13 @@ class Trainer:
         self.best_score = torch.full((network.members,), math.inf, dtype=torch.float64)
         self.best_epoch = torch.zeros(network.members, dtype=torch.int64)
         if standardise:
-            network.standardise(*moments(x, self.rows, weight))
+            network.standardize(*moments(x, self.rows, weight))
 
     def _encoded(self) -> Tensor | None:
         """Each row's target as its gradient takes it, unless that would need much memory."""
         if len(self.y) * self.objective.outputs > MOST_ENCODED:
             return None
-        parts = [self.objective.encoded(part) for part in self.y.split(CHUNK)]
+        parts = [self.objective.precompute_targets(part) for part in self.y.split(CHUNK)]
         known = [part for part in parts if part is not None]
         return torch.cat(known) if known else None
 
@@ -129,7 +129,7 @@ class Trainer:
         how["weight_decay"] = chosen.weight_decay
         if chosen.optimiser == "adam":
             return Adam(self.parameters, rate, **how)
-        return Muon(self.parameters, self.network.matrices(), rate, **how)
+        return Muon(self.parameters, self.network.hidden_weights(), rate, **how)
 
     def _check(self, seeds: Sequence[int]) -> None:
         members, batch = self.network.members, self.settings.batch_size
@@ -164,7 +164,6 @@ class Trainer:
             self._keep_running(self._active().nonzero().flatten().tolist())
             if progress is not None:
                 progress(self.epoch, self.settings.epochs, self.seconds, summary)
-        self.network.forget_masks()
         if self.finished:
             self._restore()
 
@@ -187,17 +186,16 @@ class Trainer:
         if not running or running == self.running:
             return
         index = torch.tensor([self.running.index(member) for member in running])
-        self.network.keep(index)
+        self.network.keep_members(index)
         for state in self.optimiser.state.values():
             for name, moment in state.items():
                 if moment.ndim:
                     state[name] = moment[index.to(moment.device)]
         self.running = running
-        self.objective_of_running = self.objective.member(torch.tensor(running))
+        self.objective_of_running = self.objective.select_members(torch.tensor(running))
 
     def _train_epoch(self, start: float) -> None:
         self.network.train()
-        self.network.forget_masks()
         limit = self.settings.max_seconds
         for step, (index, weight) in enumerate(self._batches()):
             self._anneal(self.epoch * self.steps + step)
@@ -211,7 +209,7 @@ class Trainer:
         if self.encoded is None:
             x, y = self._data(index)
             noisy = self._noisy(y)  # drawn before the network's masks
-            objective.total(self.network(x, generators), noisy, weight).backward()
+            objective.batch_loss(self.network(x, generators), noisy, weight).backward()
         else:
             flat = index.reshape(-1)
             x = self.x.index_select(0, flat).view(*index.shape, -1)
@@ -276,19 +274,16 @@ class Trainer:
             gradient.mul_(factor.to(gradient).view(-1, *(1,) * (gradient.ndim - 1)))
 
     def _anneal(self, step: int) -> None:
-        """The learning rate falls along a cosine, and dropout along one of half the length.
+        """The learning rate falls along a cosine.
 
-        Noise in the targets stops members early, while dropout helps them; those that go on have
-        something to learn that dropout would keep from them. The first steps are smaller: where
+        The first steps are smaller: where
         nothing is known of the gradients yet, large ones may spoil a network for good.
         """
         if self.settings.schedule == "cosine":
             total = self.steps * self.settings.epochs
-            ends = (step / total, 2 * step / total)
-            rate, dropout = ((1 + math.cos(math.pi * min(1, done))) / 2 for done in ends)
+            rate = (1 + math.cos(math.pi * min(1, step / total))) / 2
             rising = min(1, (step + 1) / (WARM_UP * total))
             self.optimiser.rate = self.settings.learning_rate * rate * rising
-            self.network.strength = dropout
 
     # Judging
 
@@ -347,7 +342,7 @@ class Trainer:
             outputs = self.network(x)
             # Targets are float64 where float32 would blur them, and means as well.
             error = (objective.decode(outputs.to(y)) - y).double()
-            losses = objective.rows(outputs, y).double()
+            losses = objective.losses(outputs, y).double()
             weight = torch.ones_like(error) if self.weight is None else self.weight[index].double()
             parts = torch.stack([losses, error.abs(), error.square(), torch.ones_like(error)])
             sums += torch.where(real, parts * weight, 0.0).sum(-1).cpu()
@@ -363,7 +358,7 @@ class Trainer:
         sizes = torch.tensor([len(rows) for rows in chosen]).unsqueeze(-1)
         for index, real in _chunks(chosen):
             x, y = self._data(index)
-            loss = self.objective_of_running.total(self.network(x), y, (real / sizes).to(y))
+            loss = self.objective_of_running.batch_loss(self.network(x), y, (real / sizes).to(y))
             for sum_, part in zip(total, torch.autograd.grad(loss, last), strict=True):
                 sum_ += part
         return torch.stack([t.flatten(1).square().sum(1) for t in total]).sum(0).sqrt()

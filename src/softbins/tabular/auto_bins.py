@@ -119,13 +119,13 @@ def histogram_objective(bins: Bins, sigma: float) -> TableObjective:
 class TableObjective(HistogramObjective):
     """HL-Gaussian for a table, whose targets become histograms once for all epochs."""
 
-    def encoded(self, y: Tensor) -> Tensor:
+    def precompute_targets(self, y: Tensor) -> Tensor:
         """The weights p."""
         return self.weights(y.double()).float()
 
-    def gradient(self, outputs: Tensor, encoded: Tensor, weight: Tensor | None) -> Tensor:
+    def gradient(self, outputs: Tensor, precomputed: Tensor, weight: Tensor | None) -> Tensor:
         """That is f - p (Appendix A), times the weights of the rows."""
-        gradient = outputs.softmax(-1).sub_(encoded)
+        gradient = outputs.softmax(-1).sub_(precomputed)
         if weight is None:
             return gradient.div_(outputs.shape[-2])
         return gradient.mul_(weight.unsqueeze(-1))
@@ -157,13 +157,13 @@ class StretchedObjective(TableObjective):
         share = ((value - start) / (end - start)).clamp(0, 1)
         return torch.lerp(places[right - 1], places[right], share).to(y.dtype)
 
-    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         """-sum_i p_i log f_i."""
-        return super().rows(outputs, self.place(y))
+        return super().losses(outputs, self.place(y))
 
-    def total(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+    def batch_loss(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
         """The same for all rows at once."""
-        return super().total(outputs, self.place(y), weight)
+        return super().batch_loss(outputs, self.place(y), weight)
 
     def weights(self, y: Tensor) -> Tensor:
         """The target's distribution over the bins."""
@@ -191,10 +191,10 @@ class BlurredObjective(Objective):
         """Those of both."""
         return self.blurred.outputs + self.sharp.outputs
 
-    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         """The sum of both losses."""
         blurred, sharp = self._parts(outputs)
-        return self.blurred.rows(blurred, y) + self.sharp.rows(sharp, y)
+        return self.blurred.losses(blurred, y) + self.sharp.losses(sharp, y)
 
     def decode(self, outputs: Tensor) -> Tensor:
         """The mean of the blurred histogram, no farther than the sharp one reaches."""
@@ -209,9 +209,9 @@ class BlurredObjective(Objective):
         """The sharp histogram."""
         return self.sharp.distribution(self._parts(outputs)[1])
 
-    def constant(self, y: Tensor) -> Tensor:
+    def outputs_for(self, y: Tensor) -> Tensor:
         """Both targets' own weights."""
-        return torch.cat([self.blurred.constant(y), self.sharp.constant(y)], -1)
+        return torch.cat([self.blurred.outputs_for(y), self.sharp.outputs_for(y)], -1)
 
     def _parts(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         first, second = outputs.split([self.blurred.outputs, self.sharp.outputs], -1)

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from softbins.bins import Bins
 from softbins.nn import pruning as thinning
+from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.head import fit_head
 from softbins.nn.objectives import HistogramObjective, Objective
 from softbins.nn.progress import progress_callback
-from softbins.nn.stack import EmbeddedMLP
 from softbins.nn.trainer import Settings, Trainer
 from softbins.tabular import tune as tuning
 from softbins.tabular.aggregate import FINEST, JUDGES, Finish
@@ -93,7 +93,7 @@ class Fitting:
         constant = self.target.min() == self.target.max()
         grown = None if constant or folds is None else self._grown(folds)
         objective = self._objective(grown)
-        scaling = Scaling.of(self.features, self.regressor.scaling)
+        scaling = Scaling.fit(self.features, self.regressor.scaling)
         x = scaling(self.features)
         learnt = objective if constant else learnt_part(objective)
         network = self._network(x.shape[1], learnt)
@@ -130,7 +130,7 @@ class Fitting:
         grown = self._grown(folds)
         start = Candidate(self._blur(grown), recipe.dropout, self.regressor.weight_decay)
         problem = Problem(
-            Scaling.of(self.features, self.regressor.scaling)(self.features),
+            Scaling.fit(self.features, self.regressor.scaling)(self.features),
             target_tensor(self.target),
             None if self.weight is None else torch.from_numpy(self.weight).float(),
             self._embedded(),
@@ -203,7 +203,7 @@ class Fitting:
     def _network(self, inputs: int, objective: Objective) -> EmbeddedMLP:
         seeds = [self.seed + member for member in range(self.recipe.members)]
         layers = (inputs, self._embedded(), self.recipe.hidden, objective.outputs)
-        return EmbeddedMLP(*layers, seeds, self.recipe.dropout, self.regressor.activation)
+        return EmbeddedMLP(*layers, seeds, activation=self.regressor.activation)
 
     def _trainer(
         self,

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from softbins.bins import Bias, Bins
 from softbins.histogram import Histogram
+from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.embedded_pass import Activation
 from softbins.nn.objectives import Objective
-from softbins.nn.stack import EmbeddedMLP
 from softbins.nn.trainer import CHUNK, Monitor, Optimiser, Progress
 from softbins.tabular import validation as models
 from softbins.tabular.aggregate import Finish
@@ -38,7 +38,7 @@ from softbins.tabular.neural_regressor import (
     mixture,
     one_thread,
 )
-from softbins.tabular.scaling import Kind as Scale
+from softbins.tabular.scaling import ScalingKind
 
 Array = NDArray[np.float64]
 Auto = Literal["auto"]
@@ -74,7 +74,7 @@ class HistogramRegressor(StackedRegressor):
         members: int | Auto = "auto",
         embeddings: bool = True,
         trees: bool = True,
-        scaling: Scale = "robust",
+        scaling: ScalingKind = "robust",
         activation: Activation = "silu",
         dropout: float = 0.0,
         optimiser: Optimiser = "muon",

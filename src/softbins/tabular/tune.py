@@ -20,10 +20,10 @@ from softbins import scores
 from softbins.bins import Bins
 from softbins.calibration import Temperature
 from softbins.nn.adam import Adam
+from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.embedded_pass import Activation
 from softbins.nn.head import fit_head
 from softbins.nn.objectives import HistogramObjective
-from softbins.nn.stack import EmbeddedMLP
 from softbins.nn.trainer import Progress, Settings, Trainer
 from softbins.tabular.auto_bins import TableObjective, automatic_bins, histogram_objective
 
@@ -54,9 +54,8 @@ def candidates(first: Candidate) -> list[Candidate]:
 
 
 class CandidateMLP(EmbeddedMLP):
-    """Members with dropout rates and weight decays of their own."""
+    """Members with weight decays of their own."""
 
-    rates: Tensor
     decays: Tensor
 
     def __init__(
@@ -69,14 +68,8 @@ class CandidateMLP(EmbeddedMLP):
         seeds: Sequence[int],
         activation: Activation = "relu",
     ) -> None:
-        largest = max(candidate.dropout for candidate in tried)
-        shape = (features, embedded, hidden, outputs, seeds)
-        super().__init__(*shape, largest, activation)
-        self.register_buffer("rates", torch.tensor([c.dropout for c in tried]))
+        super().__init__(features, embedded, hidden, outputs, seeds, activation=activation)
         self.register_buffer("decays", torch.tensor([c.weight_decay for c in tried]))
-
-    def _rates(self) -> Tensor:
-        return self.rates
 
     @torch.no_grad()
     def decay(self, optimiser: Adam) -> None:
@@ -134,7 +127,7 @@ def tune(
     trainer.run(progress)
     errors = trainer.best_score.view(len(tried), -1).mean(1).tolist()
     best = errors.index(min(errors)) * len(problem.folds)
-    network.keep(torch.arange(best, best + len(problem.folds)))
+    network.keep_members(torch.arange(best, best + len(problem.folds)))
     sharp = [histogram_objective(problem.bins(n, s), s) for n, s in HEADS]
     heads = _judged_heads(network, sharp, problem, seeds[: len(problem.folds)], settings)
     # A number of bins would mean equal ones, where heavy tails or errors ask for others.
