@@ -16,13 +16,13 @@ def parameters():
     return [nn.Parameter(torch.randn(shape, generator=generator)) for shape in shapes]
 
 
-def train(values, optimiser, set_rate):
+def train(values, optimizer, set_rate):
     """A bowl with a moving bottom, at a falling rate."""
     for step in range(STEPS):
         set_rate(1e-2 * (1 - step / STEPS))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         sum((p - step / 10).square().sum() + p.sin().sum() for p in values).backward()
-        optimiser.step()
+        optimizer.step()
     return values
 
 
@@ -65,7 +65,7 @@ def test_a_gradient_may_lie_in_memory_as_it_likes():
 def test_something_may_follow_every_step():
     value, seen = nn.Parameter(torch.ones(2)), []
     adam = Adam([value], 0.25)
-    adam.after_step = lambda optimiser: seen.append(optimiser.rate)
+    adam.after_step = lambda optimizer: seen.append(optimizer.rate)
     value.sum().backward()
     adam.step()
     assert seen == [0.25]

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from softbins.bins import Bins
+from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.objectives import METHODS, make_objective
-from softbins.nn.stack import EmbeddedMLP, StackedMLP
+from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import Settings, Trainer
 from softbins.tabular.auto_bins import equal_bins, histogram_objective
 
@@ -14,15 +15,15 @@ ROWS, FEATURES, OUTPUTS, SEEDS = 11, 3, 6, (7, 8)
 EMBEDDED = {"none": [], "one": [1], "some": [2, 0], "all": [0, 1, 2]}
 
 
-def network(embedded, hidden=(5, 4), activation="silu", dropout=0.0):
+def network(embedded, hidden=(5, 4), activation="silu"):
     """In float64, where two ways to a gradient agree to many digits."""
-    rest = (hidden, OUTPUTS, SEEDS, dropout, activation)
     torch.manual_seed(0)
-    stack = EmbeddedMLP(FEATURES, embedded, *rest).double()
+    shape = (FEATURES, embedded, hidden, OUTPUTS)
+    stack = EmbeddedMLP(*shape, SEEDS, activation=activation).double()
     with torch.no_grad():  # from where nothing is 0 by accident
         for parameter in stack.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-    stack.standardise(
+    stack.standardize(
         torch.tensor([[1.0, 2, 3], [0, 1, 0]]), torch.tensor([[1.0, 2, 1], [3, 1, 0]])
     )
     return stack
@@ -59,43 +60,13 @@ def test_a_training_step_is_the_network(embedded, hidden, activation):
     assert_alike(gradients(stack, step, weights), gradients(stack, plain, weights))
 
 
-@pytest.mark.parametrize("activation", ["silu", "relu"])
 @pytest.mark.parametrize("embedded", EMBEDDED)
-def test_dropout_drops_the_same_on_the_way_back(embedded, activation):
-    """Against differences of the outputs: the same generators draw the same masks."""
-    stack = network(EMBEDDED[embedded], (5, 4), activation, dropout=0.4)
-    x, weights = inputs(), torch.randn(2, ROWS, OUTPUTS).double()
-
-    def total():
-        stack.forget_masks()
-        return (stack(x, generators()) * weights).sum()
-
-    stack.zero_grad()
-    total().backward()
-    for parameter in (p for p in stack.parameters() if p.numel()):
-        direction = torch.randn_like(parameter)
-        with torch.no_grad():
-            high, low = (_moved(parameter, sign * 1e-6 * direction, total) for sign in (1, -1))
-        slope = (high - low) / 2e-6
-        assert slope.item() == pytest.approx((parameter.grad * direction).sum().item(), rel=1e-5)
-
-
-def _moved(parameter, by, total):
-    parameter.add_(by)
-    found = total()
-    parameter.sub_(by)
-    return found
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.4])
-@pytest.mark.parametrize("embedded", EMBEDDED)
-def test_a_step_without_autograd_is_the_same(embedded, dropout):
-    stack, x = network(EMBEDDED[embedded], dropout=dropout), inputs()
+def test_a_step_without_autograd_is_the_same(embedded):
+    stack, x = network(EMBEDDED[embedded]), inputs()
     weights = torch.randn(2, ROWS, OUTPUTS).double()
     plain = stack(x, generators())
     theirs = gradients(stack, plain, weights)
     stack.zero_grad()
-    stack.forget_masks()
     outputs, pull = stack.step(x, generators())
     assert not outputs.requires_grad
     assert torch.equal(outputs, plain)
@@ -150,17 +121,17 @@ def test_a_histogram_knows_its_gradient(unequal, weighted):
     objective, y = histogram(unequal), torch.from_numpy(targets(unequal)).view(2, 20)
     outputs = torch.randn(2, 20, objective.outputs, dtype=torch.float64, requires_grad=True)
     weight = torch.rand(2, 20, dtype=torch.float64) if weighted else None
-    objective.total(outputs, y, weight).backward()
-    encoded = objective.encoded(y.reshape(-1)).view_as(outputs)
-    assert encoded.dtype == torch.float32
-    found = objective.gradient(outputs.detach(), encoded, weight)
+    objective.batch_loss(outputs, y, weight).backward()
+    precomputed = objective.precompute_targets(y.reshape(-1)).view_as(outputs)
+    assert precomputed.dtype == torch.float32
+    found = objective.gradient(outputs.detach(), precomputed, weight)
     torch.testing.assert_close(found, outputs.grad, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_other_objectives_leave_it_to_autograd(method):
     objective = make_objective(method, 0.0, 1.0)
-    assert objective.encoded(torch.rand(5)) is None
+    assert objective.precompute_targets(torch.rand(5)) is None
     outputs = torch.zeros(5, objective.outputs)
     with pytest.raises(NotImplementedError, match=type(objective).__name__):
         objective.gradient(outputs, outputs, None)

@@ -49,7 +49,7 @@ def loss(stack, layer, x, y, objective, rows):
     weight, bias = layer
     with torch.no_grad():
         outputs = stack.units(x[rows].expand(stack.members, -1, -1)) @ weight + bias
-        return objective.rows(outputs, y[rows].expand(stack.members, -1)).mean(-1)
+        return objective.losses(outputs, y[rows].expand(stack.members, -1)).mean(-1)
 
 
 def everything(stack):
@@ -68,7 +68,7 @@ def test_it_finds_the_least_loss(table):
 
     def closure():
         optimizer.zero_grad()
-        total = objective.rows(units @ weight + bias, y.expand(2, -1)).mean(-1).sum()
+        total = objective.losses(units @ weight + bias, y.expand(2, -1)).mean(-1).sum()
         total.backward()
         return total
 

@@ -9,7 +9,14 @@ from scipy.optimize import linprog
 from torch import nn
 
 from softbins.nn.adam import Adam
-from softbins.nn.muon import FACTOR, MOMENTUM, MOST_INPUTS, QUINTICS, Muon, evened
+from softbins.nn.muon import (
+    LEARNING_RATE_FACTOR,
+    MAX_INPUTS_PER_UNIT,
+    MOMENTUM,
+    QUINTICS,
+    Muon,
+    orthogonalize,
+)
 
 SHAPES = [(1, 1, 1), (1, 5, 5), (3, 8, 5), (3, 5, 8), (2, 40, 6), (2, 64, 64)]
 
@@ -29,7 +36,7 @@ def quintic(x):
 
 
 def closest_quintic(low, high):
-    """By a linear programme on a grid: coefficients of x, x^3, x^5, and the distance from 1."""
+    """By a linear program on a grid: coefficients of x, x^3, x^5, and the distance from 1."""
     x = np.linspace(low, high, 2000)
     powers, ones = np.stack([x, x**3, x**5], 1), np.ones((len(x), 1))
     bounds = np.block([[powers, -ones], [-powers, -ones]])
@@ -49,7 +56,7 @@ def test_the_quintics_are_the_closest_to_one():
     assert left == pytest.approx(0.513, abs=1e-3)
 
 
-# Evened matrices
+# Orthogonalized matrices
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -58,41 +65,41 @@ def test_singular_vectors_stay_and_values_follow_the_quintics(shape):
     u, s, v = torch.linalg.svd(matrices, full_matrices=False)
     norms = s.pow(4).sum(-1, keepdim=True).pow(0.25)
     expected = (u * quintic(s / norms).unsqueeze(-2)) @ v
-    torch.testing.assert_close(evened(matrices), expected)
+    torch.testing.assert_close(orthogonalize(matrices), expected)
 
 
 @given(st.integers(0, 10**6), st.floats(-15, 15))
 def test_the_size_of_a_gradient_does_not_matter(seed, exponent):
     matrices = random((2, 6, 4), seed)
-    larger = evened(matrices * 10**exponent)
-    torch.testing.assert_close(larger, evened(matrices), rtol=1e-4, atol=1e-4)
+    larger = orthogonalize(matrices * 10**exponent)
+    torch.testing.assert_close(larger, orthogonalize(matrices), rtol=1e-4, atol=1e-4)
 
 
 def test_a_gradient_of_nothing_moves_nothing():
-    assert (evened(torch.zeros(2, 3, 4)) == 0).all()
+    assert (orthogonalize(torch.zeros(2, 3, 4)) == 0).all()
 
 
 def test_rows_and_columns_of_zeros_stay():
     matrices = random((2, 6, 5))
     matrices[:, 4:], matrices[:, :, 3:] = 0, 0
-    found = evened(matrices)
+    found = orthogonalize(matrices)
     assert (found[:, 4:] == 0).all()
     assert (found[:, :, 3:] == 0).all()
-    torch.testing.assert_close(found[:, :4, :3], evened(matrices[:, :4, :3]))
+    torch.testing.assert_close(found[:, :4, :3], orthogonalize(matrices[:, :4, :3]))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_member_does_not_depend_on_the_others(shape):
     matrices = random(shape)
-    for member, found in zip(matrices, evened(matrices), strict=True):
-        torch.testing.assert_close(evened(member[None])[0], found)
+    for member, found in zip(matrices, orthogonalize(matrices), strict=True):
+        torch.testing.assert_close(orthogonalize(member[None])[0], found)
 
 
 # Steps
 
 
 def test_a_step_follows_the_mean_gradient_and_the_layers_shape():
-    """Rate 0.1: the matrix shrinks by 0.1 times the decay, then moves against what is evened."""
+    """Rate 0.1: the matrix shrinks by 0.1 times the decay, then moves against the mean gradient."""
     start, gradients = random((2, 6, 3)), [random((2, 6, 3), seed) for seed in (1, 2)]
     matrix, bias = nn.Parameter(start.clone()), nn.Parameter(torch.zeros(2, 1, 3))
     muon = Muon([matrix, bias], [matrix], 0.1, weight_decay=0.5)
@@ -102,7 +109,9 @@ def test_a_step_follows_the_mean_gradient_and_the_layers_shape():
         muon.step()
         mean = MOMENTUM * mean + (1 - MOMENTUM) * gradient
         ahead = MOMENTUM * mean + (1 - MOMENTUM) * gradient
-        expected = 0.95 * expected - 0.1 * FACTOR * math.sqrt(3 / 6) * evened(ahead)
+        expected = 0.95 * expected - 0.1 * LEARNING_RATE_FACTOR * math.sqrt(3 / 6) * orthogonalize(
+            ahead
+        )
     torch.testing.assert_close(matrix.detach(), expected)
     torch.testing.assert_close(muon.state[matrix]["exp_avg"], mean)
 
@@ -117,12 +126,12 @@ def test_other_parameters_are_adams():
     how = {"beta_2": 0.95, "epsilon": 1e-7, "weight_decay": 0.01}
     muon, adam = Muon(mine, mine[:1], 0.1, **how), Adam(theirs, 0.1, **how)
     for step in range(5):
-        for values, optimiser in ((mine, muon), (theirs, adam)):
-            optimiser.zero_grad()
+        for values, optimizer in ((mine, muon), (theirs, adam)):
+            optimizer.zero_grad()
             assert all(value.grad is None for value in values)
             for place, value in enumerate(values):
                 value.grad = random(value.shape, 10 * step + place)
-            optimiser.step()
+            optimizer.step()
     assert not torch.allclose(mine[0], theirs[0])
     for one, other in zip(mine[1:], theirs[1:], strict=True):
         assert torch.equal(one, other)
@@ -130,7 +139,9 @@ def test_other_parameters_are_adams():
 
 def test_many_more_inputs_than_units_are_left_to_adam():
     units = 4
-    few, many = (nn.Parameter(torch.ones(1, MOST_INPUTS * units + more, units)) for more in (0, 1))
+    few, many = (
+        nn.Parameter(torch.ones(1, MAX_INPUTS_PER_UNIT * units + more, units)) for more in (0, 1)
+    )
     muon = Muon([few, many], [few, many], 0.1)
     assert [id(matrix) for matrix in muon.matrices] == [id(few)]
     assert [id(parameter) for parameter in muon.parameters] == [id(many)]
@@ -156,5 +167,5 @@ def test_all_directions_of_a_bowl_are_descended_alike():
         matrix.grad, bias.grad = curvature @ matrix.detach(), torch.zeros_like(bias)
         muon.step()
         moved = 1 - matrix[0].detach().diag()
-        assert (moved > 0.4 * step * rate * FACTOR).all()
-        assert (moved < 1.6 * step * rate * FACTOR).all()
+        assert (moved > 0.4 * step * rate * LEARNING_RATE_FACTOR).all()
+        assert (moved < 1.6 * step * rate * LEARNING_RATE_FACTOR).all()

@@ -27,18 +27,18 @@ def batch(method, *shape):
 @pytest.mark.parametrize("method", METHODS)
 def test_shapes_and_the_sum_over_members_of_the_mean_over_rows(method):
     chosen, outputs, y = batch(method, 3, 20)
-    rows = chosen.rows(outputs, y)
-    assert rows.shape == chosen.decode(outputs).shape == (3, 20)
-    torch.testing.assert_close(chosen.total(outputs, y), rows.mean(-1).sum())
+    losses = chosen.losses(outputs, y)
+    assert losses.shape == chosen.decode(outputs).shape == (3, 20)
+    torch.testing.assert_close(chosen.batch_loss(outputs, y), losses.mean(-1).sum())
     weight = torch.rand(3, 20)
-    torch.testing.assert_close(chosen.total(outputs, y, weight), (rows * weight).sum())
+    torch.testing.assert_close(chosen.batch_loss(outputs, y, weight), (losses * weight).sum())
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_constant_outputs_predict_the_target(method):
+def test_outputs_for_a_target_predict_it(method):
     chosen = objective(method)
     y = torch.tensor([-2.5, 0.0, 4.4, 6.5])
-    prediction = chosen.decode(chosen.constant(y))
+    prediction = chosen.decode(chosen.outputs_for(y))
     bin_width = (HIGH - LOW) / 100
     exact = method not in ("hl-onebin", "hl-uniform")
     tolerance = 1e-4 if exact else bin_width * (1 if method == "hl-onebin" else 8)
@@ -55,7 +55,10 @@ def test_the_target_is_measured_in_its_own_unit(method):
         moved.decode(outputs), 100 + 5 * objective(method).decode(outputs), atol=1e-3, rtol=1e-5
     )
     torch.testing.assert_close(
-        moved.rows(outputs, 100 + 5 * y), objective(method).rows(outputs, y), atol=1e-3, rtol=1e-3
+        moved.losses(outputs, 100 + 5 * y),
+        objective(method).losses(outputs, y),
+        atol=1e-3,
+        rtol=1e-3,
     )
 
 
@@ -66,11 +69,11 @@ def test_a_small_network_learns_with_it(method):
     y = LOW + (HIGH - LOW) * x.mean(-1)
     chosen = objective(method)
     net = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, chosen.outputs))
-    optimiser = torch.optim.Adam(net.parameters(), 1e-2)
+    optimizer = torch.optim.Adam(net.parameters(), 1e-2)
     for _ in range(200):
-        optimiser.zero_grad()
-        chosen.total(net(x), y).backward()
-        optimiser.step()
+        optimizer.zero_grad()
+        chosen.batch_loss(net(x), y).backward()
+        optimizer.step()
     error = (chosen.decode(net(x)) - y).abs().mean().item()
     assert error < 0.15 * (y - y.mean()).abs().mean().item()
 
@@ -84,7 +87,7 @@ def test_only_some_predict_a_distribution(method):
         return
     # About some targets, because a mixture's tails may reach beyond the bins it is shown on.
     y = torch.linspace(LOW + 1, HIGH - 1, 10).view(2, 5)
-    outputs = chosen.constant(y) + 0.05 * torch.randn(2, 5, chosen.outputs)
+    outputs = chosen.outputs_for(y) + 0.05 * torch.randn(2, 5, chosen.outputs)
     predicted = chosen.distribution(outputs)
     assert isinstance(predicted, Histogram)
     assert predicted.batch_shape == (2, 5)
@@ -100,15 +103,15 @@ def test_numbers_and_tensors_of_parameters_agree(method):
     for member, value in enumerate([0.002, 0.004]):
         one = objective(method, sigma=100 * value, epsilon=value, noise=value, clip=value)
         torch.testing.assert_close(
-            many.rows(outputs, y)[member],
-            one.rows(outputs[member], y[member]),
+            many.losses(outputs, y)[member],
+            one.losses(outputs[member], y[member]),
             atol=1e-4,
             rtol=1e-4,
         )
-        part = many.member(torch.tensor([member]))
+        part = many.select_members(torch.tensor([member]))
         torch.testing.assert_close(
-            part.rows(outputs[member : member + 1], y[member : member + 1])[0],
-            one.rows(outputs[member], y[member]),
+            part.losses(outputs[member : member + 1], y[member : member + 1])[0],
+            one.losses(outputs[member], y[member]),
             atol=1e-4,
             rtol=1e-4,
         )
@@ -120,22 +123,22 @@ def test_numbers_and_tensors_of_parameters_agree(method):
 def test_losses_of_one_row():
     # Target 2 in [-3, 7] is 0.5; an output of 0.8 stands for 5.
     y, output = torch.tensor([2.0]), torch.tensor([[0.8]])
-    assert objective("l2").rows(output, y).item() == pytest.approx(0.09)
-    assert objective("l1").rows(output, y).item() == pytest.approx(0.3)
+    assert objective("l2").losses(output, y).item() == pytest.approx(0.09)
+    assert objective("l1").losses(output, y).item() == pytest.approx(0.3)
     assert objective("l2").decode(output).item() == pytest.approx(5.0)
 
 
 def test_histogram_methods_are_the_histogram_loss():
     chosen, outputs, y = batch("hl-gaussian", 4, 25)
     loss = HistogramLoss(Bins.uniform(LOW, HIGH, 100), Gaussian.of_bins(1.0), "none")
-    torch.testing.assert_close(chosen.rows(outputs, y), loss(outputs, y))
+    torch.testing.assert_close(chosen.losses(outputs, y), loss(outputs, y))
 
 
 def test_l2_softmax_is_the_error_of_the_softmax_mean():
     chosen, outputs, y = batch("l2-softmax", 6)
     centers = (torch.arange(100) + 0.5) / 100
     mean = (torch.softmax(outputs, -1) * centers).sum(-1)
-    torch.testing.assert_close(chosen.rows(outputs, y), (mean - (y - LOW) / 10).square())
+    torch.testing.assert_close(chosen.losses(outputs, y), (mean - (y - LOW) / 10).square())
 
 
 def test_mdn_is_the_likelihood_of_a_mixture():
@@ -145,7 +148,7 @@ def test_mdn_is_the_likelihood_of_a_mixture():
         torch.distributions.Categorical(logits=logits),
         torch.distributions.Normal(means, nn.functional.softplus(raw) + 1e-2),
     )
-    torch.testing.assert_close(chosen.rows(outputs, y).detach(), -mixture.log_prob((y + 3) / 10))
+    torch.testing.assert_close(chosen.losses(outputs, y).detach(), -mixture.log_prob((y + 3) / 10))
     inside = torch.rand(7)
     predicted = chosen.distribution(outputs.detach() * 0.1)
     assert torch.isfinite(predicted.crps(LOW + 10 * inside)).all()
@@ -158,12 +161,12 @@ def test_mdn_stays_finite_on_a_target_with_a_constant_region(components):
     y = torch.where(x[:, 0] < 0.6, torch.tensor(0.0), x[:, 0])
     chosen = make_objective("mdn", 0.0, 1.0, components=components)
     net = nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, chosen.outputs))
-    optimiser = torch.optim.Adam(net.parameters(), 1e-2)
+    optimizer = torch.optim.Adam(net.parameters(), 1e-2)
     for _ in range(400):
-        optimiser.zero_grad()
-        loss = chosen.total(net(x), y)
+        optimizer.zero_grad()
+        loss = chosen.batch_loss(net(x), y)
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         assert torch.isfinite(loss)
     # The best likelihood is that of a point at the smallest width: ln(0.01 sqrt(2 pi)) = -3.686.
     assert -3.69 < loss.item() < -1.0

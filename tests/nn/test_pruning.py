@@ -84,7 +84,7 @@ def test_noise_keeps_all_members():
 
 def test_a_pair_that_is_all_there_is_goes_on_as_it_was():
     first = trainer()
-    first.network.keep(torch.tensor(PAIR))
+    first.network.keep_members(torch.tensor(PAIR))
     data = MemberData(first.x, first.y, first.rows[::2], [FOLD] * 2)
     pair = Trainer(first.network, first.objective, data, first.settings, PAIR)
     assert train_and_prune(pair, ALWAYS, (0, 1)) is pair

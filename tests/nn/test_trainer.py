@@ -6,8 +6,8 @@ from torch import nn
 
 from softbins._model_file import read, write
 from softbins.nn.objectives import METHODS, make_objective
-from softbins.nn.stack import StackedMLP, StackedModule
 from softbins.nn.settings import MuonSettings, Settings
+from softbins.nn.stack import StackedMLP, StackedModule
 from softbins.nn.trainer import MemberData, Trainer
 
 ROWS = 300
@@ -266,7 +266,7 @@ def test_one_step_is_plain_adam():
     ours = trained([0], "l2", epochs=1, batch_size=ROWS, adam_epsilon=1e-8)
     x, y = data()
     net = StackedMLP(4, (16, 16), 1, [0])
-    net.standardise(x.mean(0, keepdim=True), x.std(0, correction=0, keepdim=True))
+    net.standardize(x.mean(0, keepdim=True), x.std(0, correction=0, keepdim=True))
     optimizer = torch.optim.Adam(net.parameters(), 1e-2)
     loss = (net(x.unsqueeze(0)).squeeze() - y).square().mean()
     loss.backward()
@@ -288,7 +288,7 @@ def test_clipping_bounds_each_members_gradient(threshold):
     result = trainer([0, 1], "l2-clipping", parameters={"clip": threshold})
     index, weight = next(result._batches())
     x, y = result._batch(index)
-    (100 * result.objective.total(result.network(x), y, weight)).backward()
+    (100 * result.objective.batch_loss(result.network(x), y, weight)).backward()
     before = [p.grad.clone() for p in result.parameters]
     result._clip(threshold)
     norms = sum(p.grad.flatten(1).square().sum(1) for p in result.parameters).sqrt()
@@ -407,7 +407,7 @@ def test_evaluation_is_right_for_rows_of_different_number():
 
 def test_gradient_norm_is_that_of_the_last_layer():
     result = trained([0, 1], "l2")
-    loss = result.objective.total(
+    loss = result.objective.batch_loss(
         result.network(result.x.expand(2, -1, -1)), result.y.expand(2, -1)
     )
     gradients = torch.autograd.grad(loss, result.network.last_layer())
@@ -457,9 +457,7 @@ def test_hidden_layers_taken_over_as_a_start_go_on_learning():
 @pytest.mark.parametrize("stop", [1, 4, 7])
 @pytest.mark.parametrize("muon", OPTIMIZERS.values(), ids=OPTIMIZERS)
 @pytest.mark.parametrize("method", ["hl-gaussian", "l2-noise", "l2-clipping"])
-def test_stopping_after_any_epoch_and_resuming_gives_the_same_bits(
-    method, muon, stop, tmp_path
-):
+def test_stopping_after_any_epoch_and_resuming_gives_the_same_bits(method, muon, stop, tmp_path):
     options = {"method": method, "dropout": 0.1, "epochs": 8, "schedule": "cosine"}
     options |= {"muon": muon}
     options |= {"validation": [torch.arange(40)] * 2, "patience": 50}

@@ -14,7 +14,7 @@ from softbins.tabular.aggregate import KINDS, Aggregator, Outputs, _extrapolated
 from softbins.tabular.defaults import DEFAULTS
 from softbins.tabular.objectives import histogram_objective
 from softbins.tabular.sharpness import HeldOut, most_splits, narrowest_temperature, split_bins
-from tests.tabular.target_tables import TARGETS, blurred_for
+from tests.tabular.target_tables import blurred_for
 
 ONE = Temperature(1.0)
 BINS = Bins.uniform(-12.0, 12.0, 96)  # a quarter of the noise below
@@ -27,7 +27,7 @@ def objective(deviation=1.0, bins=BINS):
 
 def forecasts(mean, deviation):
     """Outputs that predict Gaussians."""
-    return objective(deviation).constant(torch.as_tensor(mean, dtype=torch.float64))
+    return objective(deviation).outputs_for(torch.as_tensor(mean, dtype=torch.float64))
 
 
 def simulated(rows, seed=0, noise=1.0):
@@ -161,8 +161,8 @@ def test_pooled_gaussians_are_no_wider_than_they_are():
 
 def test_the_blurred_mean_is_predicted_and_the_sharp_histogram_is_shown():
     both = blurred_for("normal", 0.1)
-    blurred = both.blurred.constant(torch.full((1, 1), 0.0, dtype=torch.float64))
-    sharp = both.sharp.constant(torch.full((1, 1), -0.2, dtype=torch.float64))
+    blurred = both.blurred.outputs_for(torch.full((1, 1), 0.0, dtype=torch.float64))
+    sharp = both.sharp.outputs_for(torch.full((1, 1), -0.2, dtype=torch.float64))
     finish, outputs = aggregator(both), Outputs(torch.cat([blurred, sharp], -1), None)
     assert finish.mean(outputs).item() == pytest.approx(0.0, abs=1e-4)
     distribution = finish.distribution(outputs)
@@ -181,10 +181,10 @@ def test_the_blurred_mean_is_predicted_and_the_sharp_histogram_is_shown():
 def test_refined_gaussians_are_gaussians_on_finer_bins(parts, place):
     """Their logarithms are parabolas, but for what a bin's integral adds: h^2 / 24 of the bend."""
     y = torch.tensor([place], dtype=torch.float64)
-    coarse = Histogram(BINS, logits=objective(1.0).constant(y))
+    coarse = Histogram(BINS, logits=objective(1.0).outputs_for(y))
     finer = split_bins(coarse, parts)
     assert finer.bins == Bins.uniform(-12.0, 12.0, 96 * parts)
-    expected = objective(1.0, finer.bins).distribution(objective(1.0, finer.bins).constant(y))
+    expected = objective(1.0, finer.bins).distribution(objective(1.0, finer.bins).outputs_for(y))
     torch.testing.assert_close(finer.probs, expected.probs, rtol=0, atol=1e-2 / parts)
     assert finer.mean.item() == pytest.approx(place, abs=1e-6)
 
@@ -239,7 +239,9 @@ def test_intervals_cover(kind, deviation, coverage):
     bias = 0.3  # whatever the forecast is worth
     finish = fit(mean + bias, None, y, deviation=deviation)
     mean, y = simulated(2000, seed=1)
-    distribution = finish.interval_distribution(Outputs(forecasts(mean + bias, deviation)[None], None))
+    distribution = finish.interval_distribution(
+        Outputs(forecasts(mean + bias, deviation)[None], None)
+    )
     low, high = finish.intervals[kind].interval(distribution, coverage)
     covered = ((low <= y) & (y <= high)).double().mean().item()
     # Sampling of both, the held-out rows and the new ones: three standard deviations.

@@ -3,7 +3,6 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
@@ -145,7 +144,9 @@ def test_golden_bias():
     assert bias_of_bins(histogram_objective(bins, 0.01), np.array([1.0])) == pytest.approx(
         (0, 0), abs=1e-12
     )
-    assert bias_of_bins(histogram_objective(bins, 0.01), np.array([0.25])) == pytest.approx((0.25, 0))
+    assert bias_of_bins(histogram_objective(bins, 0.01), np.array([0.25])) == pytest.approx(
+        (0.25, 0)
+    )
     # At an end half of a Gaussian is left, whose mean is sigma sqrt(2 / pi) away.
     found = bias_of_bins(histogram_objective(Bins.uniform(0.0, 1.0, 1000), 10.0), np.array([0.0]))
     assert found.truncation == pytest.approx(0.01 * math.sqrt(2 / math.pi))

@@ -17,7 +17,12 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 
 from softbins import HistogramRegressor, NeuralRegressor, load
-from softbins.tabular.columns import KNOWN, OWN, Columns, Origin
+from softbins.tabular.columns import (
+    MAX_KNOWN_CATEGORIES,
+    MAX_ONE_HOT_CATEGORIES,
+    Columns,
+    EncodedFeature,
+)
 
 QUICK = {"hidden": (16,), "max_epochs": 5, "random_state": 0}
 TABULAR = QUICK | {"members": 2, "trees": False}
@@ -88,19 +93,24 @@ def test_kinds_and_inputs(case):
     assert columns.kinds == [kind]
     assert columns.names == ["x"]
     np.testing.assert_array_equal(columns.transform(one(column)), inputs)
-    assert len(columns.origins) == len(inputs[0])
+    assert len(columns.encoded_features) == len(inputs[0])
     assert Columns.from_json(json.loads(json.dumps(columns.to_json()))) == columns
 
 
-def test_origins_say_where_inputs_come_from():
+def test_features_say_where_they_come_from():
     frame = pd.DataFrame({"a": [1.0, None], "b": ["u", "v"], "c": [1.0, 2.0]})
     many = frame.loc[[0] * 30].assign(d=[f"{i:02}" for i in range(30)])
-    origins = Columns.fit(frame).origins
-    assert origins[:3] == [Origin(0, "value"), Origin(0, "missing"), Origin(1, "category", "u")]
-    assert origins[3:] == [Origin(1, "category", "v"), Origin(2, "value")]
-    assert [o.role for o in Columns.fit(many).origins if o.column == 3] == [
-        *["category"] * 19,
-        *("rare", "frequency"),
+    assert Columns.fit(frame).encoded_features == [
+        EncodedFeature(0, "value"),
+        EncodedFeature(0, "is_missing"),
+        EncodedFeature(1, "is_category", "u"),
+        EncodedFeature(1, "is_category", "v"),
+        EncodedFeature(2, "value"),
+    ]
+    features = Columns.fit(many).encoded_features
+    assert [feature.content for feature in features if feature.column == 3] == [
+        *["is_category"] * 19,
+        *("is_rare_category", "category_frequency"),
     ]
 
 
@@ -113,14 +123,40 @@ def test_many_categories(count, width):
     inputs = columns.transform(frame)
     assert inputs.shape == (count + 3, width)
     assert np.isfinite(inputs).all()
-    assert columns.origins[0] == Origin(0, "category", "0000")
-    if count > OWN:
+    assert columns.encoded_features[0] == EncodedFeature(0, "is_category", "0000")
+    if count > MAX_ONE_HOT_CATEGORIES:
         assert inputs[0].tolist() == pytest.approx([1, *[0] * 18, 0, math.log(4)])
         assert inputs[1].tolist() == pytest.approx([0, 1, *[0] * 17, 0, math.log(3)])
         assert inputs[20].tolist() == pytest.approx([*[0] * 19, 1, math.log(2)])
     unseen = columns.transform(pd.DataFrame({"x": ["new", None]}))
     assert not unseen.any()
-    assert len(columns.to_json()["parts"][0]["labels"]) == min(count, KNOWN)
+    assert len(columns.to_json()["parts"][0]["labels"]) == min(count, MAX_KNOWN_CATEGORIES)
+
+
+def test_how_many_categories_are_shown_and_known_can_be_chosen():
+    """Of a, b, c and d only a has a feature of its own, and d is not known."""
+    frame = pd.DataFrame({"x": list("aaaabbbccd")})
+    columns = Columns.fit(frame, max_one_hot=2, max_known=3)
+    again = Columns.from_json(json.loads(json.dumps(columns.to_json())))
+    assert again == columns
+    a, b, c, d = again.transform(pd.DataFrame({"x": list("abcd")})).tolist()
+    assert a == pytest.approx([1, 0, math.log(5)])
+    assert b == pytest.approx([0, 1, math.log(4)])
+    assert c == pytest.approx([0, 1, math.log(3)])
+    assert d == [0, 0, 0]
+
+
+def test_files_have_these_keys_and_no_others():
+    """Files of other versions of softbins have to be read, and to read these."""
+    frame = pd.DataFrame({"a": [1.0, None, 3.0], "b": ["u", "v", "u"], "c": [True, False, True]})
+    assert Columns.fit(frame).to_json() == {
+        "names": ["a", "b", "c"],
+        "parts": [
+            {"kind": "number", "fill": 2.0, "gaps": True},
+            {"kind": "category", "labels": ["u", "v"], "counts": [2, 1]},
+            {"kind": "boolean", "fill": 1.0, "gaps": False},
+        ],
+    }
 
 
 def test_the_order_of_rows_does_not_matter():
@@ -189,35 +225,6 @@ def test_pandas_and_polars_are_interchangeable():
     np.testing.assert_array_equal(*same)
 
 
-# Columns of which nothing can be learnt, and a part of what is said.
-REFUSED = {
-    "datetime64": (pd.to_datetime(["2020-01-31"]), "dates, times and durations are not taken"),
-    "with a zone": (pd.to_datetime(["2020-01-31"]).tz_localize("UTC"), "year, month and weekday"),
-    "timedelta": (pd.to_timedelta([1]), "dates, times and durations"),
-    "objects of dates": (pd.Series([DAY], dtype=object), "dates, times and durations"),
-    "polars date": (polars([DAY], pl.Date), "dates, times and durations"),
-    "polars duration": (polars([datetime.timedelta(1)], pl.Duration), "dates, times"),
-    "periods": (pd.period_range("2020", periods=1), "holds Period; need numbers, booleans or"),
-    "lists": (pd.Series([[1]]), "holds list; need"),
-    "polars lists": (polars([[1]], pl.List(pl.Int8)), "holds list; need"),
-    "complex": (pd.Series([1j]), "holds complex; need"),
-    "bytes": (pd.Series([b"a"]), "holds bytes; need"),
-    "infinity": ([1.0, math.inf], ", row 1 (from 0): inf is infinity"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_columns_that_are_refused(case):
-    column, message = REFUSED[case]
-    frame = one(column)
-    model = HistogramRegressor(**TABULAR)
-    for learn in (Columns.fit, lambda x: model.fit(x, np.arange(len(x)))):
-        with pytest.raises(ValueError, match="^X: column 'x'") as caught:
-            learn(frame)
-        assert message in str(caught.value)
-    assert not hasattr(model, "columns_")
-
-
 # What categorical_features is, and which of the columns (n, t, b, k) it makes categorical.
 MIXED = {"n": [1.0, 2.0], "t": ["1", "2"], "b": [True, False], "k": [5, 6]}
 CHOICES = {
@@ -243,32 +250,6 @@ def test_categorical_features(tmp_path, frame, case):
     other = load(tmp_path / "model")
     np.testing.assert_array_equal(other.predict(x), model.predict(x))
     assert clone(other).fit(x, [1.0, 2.0]).columns_ == model.columns_
-
-
-@pytest.mark.parametrize(
-    ("choice", "message"),
-    [
-        ("dtype", "need 'from_dtype', None, or a list of columns, got 'dtype'"),
-        (
-            ["z"],
-            "no column 'z'; give indices, names, or a mask of all 4 columns, which are named 'n",
-        ),
-        ([4], "no column 4; "),
-        ([-1], "no column -1; "),
-        ([True, False], "no column True; "),
-        ([[0, 1]], r"no column \[0, 1\]; "),
-        ([0.5], "no column 0.5; "),
-    ],
-    ids=str,
-)
-def test_wrong_categorical_features(choice, message):
-    with pytest.raises(ValueError, match=f"^categorical_features: {message}"):
-        Columns.fit(pd.DataFrame(MIXED), choice)
-
-
-def test_names_need_a_frame():
-    with pytest.raises(ValueError, match="no column 'a'; .* without names"):
-        Columns.fit(np.zeros((3, 2)), ["a"])
 
 
 @pytest.mark.parametrize("kind", [object, str])
@@ -337,7 +318,7 @@ def test_nothing_is_learnt_from_rows_without_weight():
     model = HistogramRegressor(**TABULAR)
     weighted = clone(model).fit(x, y, sample_weight=weight)
     assert weighted.columns_ == clone(model).fit(x[:20], y[:20]).columns_
-    assert "elsewhere" not in [origin.label for origin in weighted.columns_.origins]
+    assert "elsewhere" not in [f.category for f in weighted.columns_.encoded_features]
 
 
 def test_searches_and_pipelines_take_frames():

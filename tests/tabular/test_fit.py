@@ -24,7 +24,9 @@ QUICK = {"hidden": (16,), "members": 3, "max_epochs": 20, "trees": False, "rando
 
 
 def test_the_blur_grows_with_the_noise_within_limits():
-    shares = [automatic_blur(noise, 2.0, TARGETS) for noise in (0.0, 1e-6, 0.05, 0.08, 0.1, 1.0, 1e9)]
+    shares = [
+        automatic_blur(noise, 2.0, TARGETS) for noise in (0.0, 1e-6, 0.05, 0.08, 0.1, 1.0, 1e9)
+    ]
     assert shares == sorted(shares)
     assert 0 < shares[0] == shares[1] < shares[3] < shares[-2] == shares[-1] < 1
 
@@ -55,11 +57,15 @@ def test_numbers_are_embedded_and_nothing_else():
         }
     )
     columns = Columns.fit(frame)
-    chosen = [columns.origins[place] for place in embedded_inputs(columns, DEFAULTS.network)]
-    assert [(origin.column, origin.role) for origin in chosen] == [(1, "value"), (3, "value")]
+    chosen = [
+        columns.encoded_features[place] for place in embedded_inputs(columns, DEFAULTS.network)
+    ]
+    assert [(feature.column, feature.content) for feature in chosen] == [(1, "value"), (3, "value")]
 
 
-@pytest.mark.parametrize(("inputs", "embedded"), [(DEFAULTS.network.max_embedded_inputs, True), (2000, False)])
+@pytest.mark.parametrize(
+    ("inputs", "embedded"), [(DEFAULTS.network.max_embedded_inputs, True), (2000, False)]
+)
 def test_very_many_numbers_are_not_embedded(inputs, embedded):
     columns = Columns.fit(np.random.default_rng(0).normal(size=(3, inputs)))
     assert len(embedded_inputs(columns, DEFAULTS.network)) == (inputs if embedded else 0)

@@ -314,9 +314,7 @@ def test_weights_count_in_the_trees_and_in_the_error():
 
 def test_the_same_seed_grows_the_same_forest():
     x, y = table("plain")
-    one, same, other = (
-        grow(x, y, folds_of(len(y), 3), seed=seed).held_out for seed in (0, 0, 1)
-    )
+    one, same, other = (grow(x, y, folds_of(len(y), 3), seed=seed).held_out for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
 

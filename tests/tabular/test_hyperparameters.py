@@ -60,7 +60,14 @@ def test_small_tables_get_small_batches_and_more_epochs():
 
 def test_large_tables_get_large_batches():
     sizes = (1, 5000, 5001, 25_000, 25_001, 10**7)
-    assert [resolved(n_rows).settings.batch_size for n_rows in sizes] == [128, 128, 256, 256, 512, 512]
+    assert [resolved(n_rows).settings.batch_size for n_rows in sizes] == [
+        128,
+        128,
+        256,
+        256,
+        512,
+        512,
+    ]
 
 
 def test_members_for_tables_of_all_sizes():

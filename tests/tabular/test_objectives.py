@@ -36,8 +36,8 @@ def test_the_targets_histogram_has_the_targets_mean(name, sigma):
     objective, y = objective_for(name, sigma), tensor(np.unique(TARGETS[name]))
     weights = objective.weights(y)
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(y))
-    # Between knots, 1 / KNOTS_PER_BIN of a bin apart, the mean as a function of the place is taken for
-    # straight: an error of at most h^2 / 8 times its second derivative. With edges sinh(s u) that
+    # Between knots, 1 / KNOTS_PER_BIN of a bin apart, the mean is taken for a straight function of
+    # the place: an error of at most h^2 / 8 times its second derivative. With edges sinh(s u) that
     # is s^2 sinh, and the bin is s cosh wide: s h^2 / 8 of a bin, and e^(s^2 sigma^2 / 2) as much
     # after the Gaussian has averaged it.
     s = asinh_step(objective.bins)
@@ -65,12 +65,12 @@ def test_the_loss_is_the_cross_entropy_of_the_weights(name, dtype):
     outputs = torch.randn(3, 20, COUNT, dtype=dtype)
     expected = -(objective.weights(y.double()) * outputs.double().log_softmax(-1)).sum(-1)
     close = {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-9, "atol": 1e-9}
-    rows = objective.rows(outputs, y)
+    rows = objective.losses(outputs, y)
     assert rows.dtype == dtype
     torch.testing.assert_close(rows.double(), expected, **close)
-    total, weight = objective.total(outputs, y), torch.rand(3, 20, dtype=dtype)
+    total, weight = objective.batch_loss(outputs, y), torch.rand(3, 20, dtype=dtype)
     torch.testing.assert_close(total.double(), expected.mean(-1).sum(), **close)
-    weighted = objective.total(outputs, y, weight)
+    weighted = objective.batch_loss(outputs, y, weight)
     torch.testing.assert_close(weighted.double(), (expected * weight).sum(), **close)
 
 
@@ -81,7 +81,10 @@ def test_the_gradient_is_predicted_minus_target(name, dtype):
     y = tensor(TARGETS[name][:20], dtype)
     outputs = torch.randn(20, COUNT, dtype=dtype, requires_grad=True)
     expected = outputs.detach().double().softmax(-1) - objective.weights(y.double())
-    for loss, scale in ((objective.rows(outputs, y).sum(), 1), (objective.total(outputs, y), 20)):
+    for loss, scale in (
+        (objective.losses(outputs, y).sum(), 1),
+        (objective.batch_loss(outputs, y), 20),
+    ):
         (gradient,) = torch.autograd.grad(loss, outputs)
         atol = 1e-4 if dtype == torch.float32 else 1e-9
         torch.testing.assert_close(scale * gradient.double(), expected, rtol=0, atol=atol)
@@ -91,22 +94,24 @@ def test_the_gradient_is_predicted_minus_target(name, dtype):
 def test_a_constant_predicts_the_target(name):
     objective, y = objective_for(name), tensor(TARGETS[name][:50])
     widths = objective.bins.widths[objective.bins.index(y)]
-    constant = objective.constant(y)
+    constant = objective.outputs_for(y)
     assert constant.shape == (50, COUNT)
     assert torch.isfinite(constant).all()
     assert ((objective.decode(constant) - y).abs() <= 0.01 * widths).all()
     # No other outputs have a smaller loss.
-    best = objective.rows(constant, y)
-    assert (objective.rows(constant + 0.1 * torch.randn(50, COUNT), y) > best).all()
+    best = objective.losses(constant, y)
+    assert (objective.losses(constant + 0.1 * torch.randn(50, COUNT), y) > best).all()
 
 
 def test_members_share_the_objective():
     objective = objective_for("lognormal")
-    some = objective.member(torch.tensor([2, 0]))
+    some = objective.select_members(torch.tensor([2, 0]))
     y, outputs = tensor(TARGETS["lognormal"][:40]).view(2, 20), torch.randn(2, 20, COUNT).double()
     assert isinstance(some, UnequalBinsObjective)
-    torch.testing.assert_close(some.rows(outputs, y), objective.rows(outputs, y), rtol=0, atol=0)
-    torch.testing.assert_close(some.total(outputs, y), objective.total(outputs, y))
+    torch.testing.assert_close(
+        some.losses(outputs, y), objective.losses(outputs, y), rtol=0, atol=0
+    )
+    torch.testing.assert_close(some.batch_loss(outputs, y), objective.batch_loss(outputs, y))
 
 
 @pytest.mark.parametrize("sigma", [1.0, 2.0, 5.0])
@@ -120,7 +125,7 @@ def test_on_equal_bins_it_is_the_plain_objective(sigma):
     outputs = torch.randn(333, COUNT, dtype=torch.float64)
     torch.testing.assert_close(stretched.weights(y), plain.weights(y), rtol=0, atol=1e-7)
     torch.testing.assert_close(
-        stretched.rows(outputs, y), plain.rows(outputs, y), atol=1e-6, rtol=0
+        stretched.losses(outputs, y), plain.losses(outputs, y), atol=1e-6, rtol=0
     )
     torch.testing.assert_close(stretched.decode(outputs), plain.decode(outputs), atol=0, rtol=0)
 
@@ -170,19 +175,19 @@ def test_the_loss_is_the_sum_of_both(blurred, dtype):
     y = y.to(dtype).view(2, 15)
     outputs = torch.randn(2, 15, objective.outputs, dtype=dtype)
     first, second = outputs[..., :40].contiguous(), outputs[..., 40:].contiguous()
-    rows = objective.blurred.rows(first, y) + objective.sharp.rows(second, y)
-    torch.testing.assert_close(objective.rows(outputs, y), rows)
-    torch.testing.assert_close(objective.total(outputs, y), rows.mean(-1).sum())
+    rows = objective.blurred.losses(first, y) + objective.sharp.losses(second, y)
+    torch.testing.assert_close(objective.losses(outputs, y), rows)
+    torch.testing.assert_close(objective.batch_loss(outputs, y), rows.mean(-1).sum())
     weight = torch.rand(2, 15, dtype=dtype)
-    torch.testing.assert_close(objective.total(outputs, y, weight), (rows * weight).sum())
-    some = objective.member(torch.tensor([1]))
-    torch.testing.assert_close(some.rows(outputs[1:], y[1:]), rows[1:])
+    torch.testing.assert_close(objective.batch_loss(outputs, y, weight), (rows * weight).sum())
+    some = objective.select_members(torch.tensor([1]))
+    torch.testing.assert_close(some.losses(outputs[1:], y[1:]), rows[1:])
 
 
 def test_the_gradient_of_each_head_is_its_own(blurred):
     objective, y = blurred
     outputs = torch.randn(30, objective.outputs, dtype=torch.float64, requires_grad=True)
-    (gradient,) = torch.autograd.grad(objective.rows(outputs, y).sum(), outputs)
+    (gradient,) = torch.autograd.grad(objective.losses(outputs, y).sum(), outputs)
     parts = outputs.detach().split([40, COUNT], -1)
     heads = (objective.blurred, objective.sharp)
     expected = [part.softmax(-1) - head.weights(y) for part, head in zip(parts, heads, strict=True)]
@@ -191,7 +196,7 @@ def test_the_gradient_of_each_head_is_its_own(blurred):
 
 def test_a_constant_predicts_the_target_in_both_heads(blurred):
     objective, y = blurred
-    constant = objective.constant(y)
+    constant = objective.outputs_for(y)
     assert constant.shape == (30, objective.outputs)
     widths = objective.sharp.bins.widths[objective.sharp.bins.index(y)]
     assert ((objective.decode(constant) - y).abs() <= 0.05 * widths).all()

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from softbins import HistogramRegressor
-from softbins.tabular.scaling import CHUNK, LIMIT, Scaling
+from softbins.tabular.scaling import CHUNK_ROWS, MAX_ROBUST_VALUE, Scaling
 
 RNG = np.random.default_rng(0)
 # One column each.
@@ -29,7 +29,7 @@ def test_robust_features_are_small_finite_and_in_order(name):
     scaled = Scaling.robust(column[:, None])(column[:, None])[:, 0].numpy()
     assert scaled.dtype == np.float32
     assert np.isfinite(scaled).all()
-    assert np.abs(scaled).max() <= LIMIT
+    assert np.abs(scaled).max() <= MAX_ROBUST_VALUE
     order = np.argsort(column, kind="stable")
     assert (np.diff(scaled[order]) >= 0).all()
 
@@ -58,12 +58,12 @@ def test_standard_is_the_distance_from_the_mean():
 def test_nothing_new_leaves_the_limit():
     scaling = Scaling.robust(COLUMNS["normal"][:, None])
     new = scaling(np.array([[1e308], [-1e308], [1e9]]))
-    np.testing.assert_allclose(new[:2, 0], [LIMIT, -LIMIT], rtol=1e-4)
-    assert new[2, 0] < LIMIT
+    np.testing.assert_allclose(new[:2, 0], [MAX_ROBUST_VALUE, -MAX_ROBUST_VALUE], rtol=1e-4)
+    assert new[2, 0] < MAX_ROBUST_VALUE
 
 
 def test_many_rows_are_scaled_as_few():
-    column = RNG.standard_cauchy((CHUNK + 10, 1))
+    column = RNG.standard_cauchy((CHUNK_ROWS + 10, 1))
     scaling = Scaling.robust(column)
     whole = scaling(column)
     assert torch.equal(whole[-20:], scaling(column[-20:]))
@@ -73,7 +73,7 @@ def test_many_rows_are_scaled_as_few():
 @pytest.mark.parametrize("kind", ["robust", "standard"])
 def test_file_and_back_to_the_bit(kind):
     features = np.stack([COLUMNS["normal"], COLUMNS["lognormal"]], 1)
-    scaling = Scaling.of(features, kind)
+    scaling = Scaling.fit(features, kind)
     tensors = scaling.tensors() | {"other": torch.zeros(1)}
     again = Scaling.from_tensors(tensors)
     assert list(tensors) == ["other"]

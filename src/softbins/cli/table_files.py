@@ -264,9 +264,9 @@ def _share_of_numbers(column: Any) -> float:
 
 def _known(column: Any) -> Any:
     """The column without the words that people write where no number is known."""
-    from softbins.tabular.columns import GAPS
+    from softbins.tabular.frames import MISSING_WORDS
 
-    return column.mask(column.astype(str).str.strip().str.lower().isin(GAPS))
+    return column.mask(column.astype(str).str.strip().str.lower().isin(MISSING_WORDS))
 
 
 def _parsed_numbers(column: Any) -> Any:
@@ -286,9 +286,9 @@ def _words(column: Any, name: str) -> Any:
 
 
 def _dates(name: str) -> TableError:
-    from softbins.tabular.columns import DATES
+    from softbins.tabular.frames import DATES_NOT_TAKEN
 
-    return TableError(f"column {name!r}: {DATES}")
+    return TableError(f"column {name!r}: {DATES_NOT_TAKEN}")
 
 
 def _check_present(frame: Any, names: Sequence[str]) -> None:

@@ -1,12 +1,15 @@
-"""A training step of `EmbeddedMLP` with its gradient by hand.
+"""A training step of `EmbeddedMLP` with a gradient written by hand.
 
-Batches have a few hundred rows at most. There, autograd's nodes and the copies between them take
-as long as the products of narrow networks, and a tenth as long as those of wide ones.
+Batches have a few hundred rows at most. For those, autograd's nodes and the copies between them
+take as long as the matrix products of narrow networks, and a tenth as long as those of wide ones.
+
+    forward = ForwardPass(x, Structure(embedded=[0, 2]), parameters)
+    gradients = forward.gradients(output_gradient)  # one for each parameter
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -17,147 +20,141 @@ from torch.autograd.function import once_differentiable
 Activation = Literal["silu", "relu"]
 Gradients = tuple[Tensor | None, ...]
 
-WAVES = 4  # parameters of an embedding: frequencies, phases, weights and offsets
+EMBEDDING_PARAMETERS = 4  # tensors: frequencies, phases, weights and offsets
 
 
-class Embedded(NamedTuple):
-    """Embedded inputs relu(w cos(f x + p) + b), and what led to them.
+class PeriodicEmbedding(NamedTuple):
+    """The embeddings relu(w cos(f x + p) + b) of inputs x, and the steps that led to them.
 
-    Rows come last: products of sixteen numbers by eight are four times as quick that way round.
-    Members and inputs are one dimension.
+    Members and inputs share the first dimension, and rows are the last one: that way round,
+    products of 16 frequencies by 8 values are four times as quick.
     """
 
-    row: Tensor  # x as (V * inputs, 1, rows)
-    angles: Tensor  # (V * inputs, frequencies, rows)
-    waves: Tensor  # their cosines
-    values: Tensor  # (V * inputs, dimensions, rows)
+    inputs: Tensor  # x as (V * inputs, 1, rows)
+    angles: Tensor  # f x + p as (V * inputs, frequencies, rows)
+    cosines: Tensor  # of the angles
+    values: Tensor  # (V * inputs, embedding size, rows)
 
     @classmethod
-    def of(cls, x: Tensor, parameters: Sequence[Tensor]) -> Embedded:
-        """From standardised inputs (V, rows, inputs): one small product for each input."""
+    def compute(cls, x: Tensor, parameters: Sequence[Tensor]) -> PeriodicEmbedding:
+        """Embed standardized inputs (V, rows, inputs), with one small product for each input."""
         flat = (parameter.flatten(0, 1).transpose(1, 2) for parameter in parameters)
         frequencies, phases, weights, offsets = flat
-        row = x.transpose(1, 2).reshape(-1, 1, x.shape[1])
-        angles = (frequencies * row).add_(phases)
-        waves = angles.cos()
-        values = torch.baddbmm(offsets, weights, waves).relu_()
-        return cls(row, angles, waves, values)
+        inputs = x.transpose(1, 2).reshape(-1, 1, x.shape[1])
+        angles = (frequencies * inputs).add_(phases)
+        cosines = angles.cos()
+        values = torch.baddbmm(offsets, weights, cosines).relu_()
+        return cls(inputs, angles, cosines, values)
 
-    def beside(self, x: Tensor) -> Tensor:
-        """All inputs (V, rows, features), and behind them what became of those embedded."""
+    def append_to(self, x: Tensor) -> Tensor:
+        """The inputs (V, rows, features) followed by the values of the embedding."""
         members, rows, _ = x.shape
         values = self.values.view(members, -1, rows)
         return torch.cat([x.transpose(1, 2), values], 1).transpose(1, 2)
 
-    def gradients(self, above: Tensor, parameters: Sequence[Tensor]) -> Gradients:
-        """Those of the four parameters, from that of the values (V, inputs * dimensions, rows)."""
-        values = torch.ops.aten.threshold_backward(above.view_as(self.values), self.values, 0)
-        angles = torch.bmm(parameters[2].flatten(0, 1), values).mul_(self.angles.sin().neg_())
+    def gradients(self, values_gradient: Tensor, parameters: Sequence[Tensor]) -> Gradients:
+        """The gradients of the four parameters.
+
+        They follow from that of the values (V, inputs * embedding size, rows).
+        """
+        above = values_gradient.view_as(self.values)
+        sums = torch.ops.aten.threshold_backward(above, self.values, 0)
+        angles = torch.bmm(parameters[2].flatten(0, 1), sums).mul_(self.angles.sin().neg_())
         found = (
-            torch.bmm(self.row, angles.transpose(1, 2)),
+            torch.bmm(self.inputs, angles.transpose(1, 2)),
             angles.sum(2),
-            torch.bmm(values, self.waves.transpose(1, 2)).transpose(1, 2),
-            values.sum(2),
+            torch.bmm(sums, self.cosines.transpose(1, 2)).transpose(1, 2),
+            sums.sum(2),
         )
         return tuple(own.view(p.shape) for own, p in zip(found, parameters, strict=True))
 
 
-class Form(NamedTuple):
-    """What is not learnt: which inputs are embedded, the activation, and dropout.
-
-    `mask` draws the factors for a hidden layer.
-    """
+class Structure(NamedTuple):
+    """The part of a network that is not learned: which inputs are embedded, and the activation."""
 
     embedded: Sequence[int]
     activation: Activation = "relu"
-    mask: Callable[[Tensor], Tensor] | None = None
 
-    def chosen(self, x: Tensor) -> Tensor:
-        """The inputs that are embedded."""
+    def select_embedded(self, x: Tensor) -> Tensor:
+        """The inputs that are embedded, out of all inputs (V, rows, features)."""
         return x if len(self.embedded) == x.shape[-1] else x[..., self.embedded]
 
-    def active(self, sums: Tensor) -> Tensor:
-        """A hidden layer's units."""
+    def activate(self, sums: Tensor) -> Tensor:
+        """The units of a hidden layer, from its weighted sums."""
         return F.silu(sums) if self.activation == "silu" else sums.relu()
 
-    def pulled(self, above: Tensor, sums: Tensor) -> Tensor:
-        """The gradient of a layer's sums, from that of its units."""
+    def sums_gradient(self, units_gradient: Tensor, sums: Tensor) -> Tensor:
+        """The gradient of a hidden layer's weighted sums, from that of its units."""
         if self.activation == "silu":
-            below: Tensor = torch.ops.aten.silu_backward(above, sums)
+            gradient: Tensor = torch.ops.aten.silu_backward(units_gradient, sums)
         else:
-            below = torch.ops.aten.threshold_backward(above, sums, 0)
-        return below
+            gradient = torch.ops.aten.threshold_backward(units_gradient, sums, 0)
+        return gradient
 
 
-class Pass:
-    """One way through the network and back, for standardised inputs.
+class ForwardPass:
+    """The outputs of a network for a batch, and everything that their gradients need.
 
-    `parameters` are the embedding's four, then the layers' weights, then their biases; of the
-    inputs there is no gradient.
+    `x` are standardized inputs (V, rows, features); there is no gradient for them. `parameters`
+    are the four of the embedding, then the weights of all layers, then their biases.
     """
 
-    def __init__(self, x: Tensor, form: Form, parameters: Sequence[Tensor]) -> None:
-        layers = (len(parameters) - WAVES) // 2
-        self.form, self.waves = form, parameters[:WAVES]
-        self.weights, self.biases = parameters[WAVES:-layers], parameters[-layers:]
-        self.embedded = Embedded.of(form.chosen(x), self.waves) if form.embedded else None
-        self.inputs: list[Tensor] = []  # of each layer
-        self.sums: list[Tensor] = []  # of each hidden layer, before its activation
-        self.masks: list[Tensor] = []
-        self.outputs = self._forward(x)
+    def __init__(self, x: Tensor, structure: Structure, parameters: Sequence[Tensor]) -> None:
+        layers = (len(parameters) - EMBEDDING_PARAMETERS) // 2
+        self.structure = structure
+        self.embedding_parameters = parameters[:EMBEDDING_PARAMETERS]
+        self.weights, self.biases = parameters[EMBEDDING_PARAMETERS:-layers], parameters[-layers:]
+        self.embedding: PeriodicEmbedding | None = None
+        if structure.embedded:
+            chosen = structure.select_embedded(x)
+            self.embedding = PeriodicEmbedding.compute(chosen, self.embedding_parameters)
+            x = self.embedding.append_to(x)
+        self.inputs: list[Tensor] = []  # of every layer
+        self.sums: list[Tensor] = []  # of every hidden layer, before its activation
+        self.outputs = self._apply_layers(x)
 
-    def _forward(self, x: Tensor) -> Tensor:
-        if self.embedded is not None:
-            x = self.embedded.beside(x)
+    def _apply_layers(self, x: Tensor) -> Tensor:
         for bias, weight in zip(self.biases[:-1], self.weights[:-1], strict=True):
             self.inputs.append(x)
             self.sums.append(torch.baddbmm(bias, x, weight))
-            x = self.form.active(self.sums[-1])
-            if self.form.mask is not None:
-                self.masks.append(self.form.mask(x))
-                x.mul_(self.masks[-1])
+            x = self.structure.activate(self.sums[-1])
         self.inputs.append(x)
         return torch.baddbmm(self.biases[-1], x, self.weights[-1])
 
-    def gradients(self, above: Tensor) -> Gradients:
-        """Those of all parameters, from that of the outputs: the chain rule, layer by layer."""
+    def gradients(self, output_gradient: Tensor) -> Gradients:
+        """The gradients of all parameters, by the chain rule from the last layer to the first."""
         weights: list[Tensor] = []
         biases: list[Tensor] = []
+        gradient = output_gradient  # of the weighted sums of a layer
         for layer in reversed(range(len(self.weights))):
             if layer < len(self.sums):
-                above = self._below(layer, above)
-            weights.append(torch.bmm(self.inputs[layer].transpose(1, 2), above))
-            biases.append(above.sum(1, keepdim=True))
-        return *self._embedding(above), *reversed(weights), *reversed(biases)
+                units = torch.bmm(gradient, self.weights[layer + 1].transpose(1, 2))
+                gradient = self.structure.sums_gradient(units, self.sums[layer])
+            weights.append(torch.bmm(self.inputs[layer].transpose(1, 2), gradient))
+            biases.append(gradient.sum(1, keepdim=True))
+        return *self._embedding_gradients(gradient), *reversed(weights), *reversed(biases)
 
-    def _below(self, layer: int, above: Tensor) -> Tensor:
-        """The gradient of a hidden layer's sums, from that of the next layer's."""
-        units = torch.bmm(above, self.weights[layer + 1].transpose(1, 2))
-        if self.masks:
-            units.mul_(self.masks[layer])
-        return self.form.pulled(units, self.sums[layer])
-
-    def _embedding(self, above: Tensor) -> Gradients:
-        if self.embedded is None:
-            return (None,) * WAVES
-        own = self.embedded.values.shape[1] * len(self.form.embedded)
-        below = torch.bmm(self.weights[0][:, -own:], above.transpose(1, 2))
-        return self.embedded.gradients(below, self.waves)
+    def _embedding_gradients(self, first_layer_gradient: Tensor) -> Gradients:
+        if self.embedding is None:
+            return (None,) * EMBEDDING_PARAMETERS
+        values = self.embedding.values.shape[1] * len(self.structure.embedded)
+        gradient = torch.bmm(self.weights[0][:, -values:], first_layer_gradient.transpose(1, 2))
+        return self.embedding.gradients(gradient, self.embedding_parameters)
 
 
 class TrainingStep(torch.autograd.Function):
-    """A `Pass` as a node of autograd's graph, for losses that leave their gradient to autograd."""
+    """A `ForwardPass` as a node of autograd's graph, for losses whose gradient autograd finds."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, form: Form, *parameters: Tensor) -> Tensor:
-        """The outputs."""
-        passed = Pass(x, form, parameters)
-        outputs, ctx.passed = passed.outputs, passed
-        del passed.outputs  # which would keep the graph alive for ever
+    def forward(ctx: Any, x: Tensor, structure: Structure, *parameters: Tensor) -> Tensor:
+        """The outputs of the network."""
+        forward_pass = ForwardPass(x, structure, parameters)
+        outputs, ctx.forward_pass = forward_pass.outputs, forward_pass
+        del forward_pass.outputs  # a reference from the graph to its own result: it would leak
         return outputs
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, above: Tensor) -> Gradients:
-        """Nothing for the inputs."""
-        return None, None, *ctx.passed.gradients(above)
+    def backward(ctx: Any, output_gradient: Tensor) -> Gradients:
+        """None for the inputs and the structure, and the gradients of the parameters."""
+        return None, None, *ctx.forward_pass.gradients(output_gradient)

@@ -1,8 +1,9 @@
-"""Muon: steps that move all units of a hidden layer, where Adam's follow a few loud directions.
+"""Muon, an optimizer whose steps are equally large in all directions of a weight matrix.
 
-The gradient of a weight matrix is mostly a few outer products. Muon (Jordan et al., 2024) keeps a
-running mean of it and brings the singular values close to 1 before it takes the step. On tables
-without noise fewer steps are enough then, and networks may be narrower.
+The gradient of a weight matrix is dominated by a few singular values, and so are Adam's steps.
+Muon (Jordan et al., 2024) takes a running mean of the gradients and brings all its singular values
+close to 1 before it takes the step. On tables without noise, fewer steps and narrower networks
+are enough then.
 """
 
 from __future__ import annotations
@@ -16,88 +17,95 @@ from torch import Tensor, nn
 from softbins.nn.adam import Adam
 from softbins.nn.settings import MuonSettings
 
-# The odd quintic that is closest to 1 on [0.02, 1], and the one that is on what it leaves of that
-# interval, as linear programmes find them: a x + b x^3 + c x^5. (Amsel et al., 2025, compose such.)
+# Two polynomials a x + b x^3 + c x^5 that are applied in turn (as Amsel et al., 2025, compose
+# them). The first is the one closest to 1 on [0.02, 1], the second is the one closest to 1 on the
+# values of the first there. Linear programs found them.
 QUINTICS = ((7.711, -22.1138, 16.2487), (3.2153, -2.4112, 0.5013))
 
 
 class Muon(Adam):
-    """Muon for matrices (members, inputs, units), and Adam for all other parameters.
+    """Muon for the weights (V, inputs, units) of hidden layers, Adam for all other parameters.
 
-    Matrices with many more inputs than units are left to Adam, too, which takes its parameters
-    from `how`; the weight decay is for all.
+    Weights with many more inputs than units, or without `requires_grad`, are not Muon's either.
+    `adam_options` are arguments of `Adam`; of those, weight decay is for Muon's weights as well.
+
+        optimizer = Muon(list(network.parameters()), network.hidden_weights(), 1e-3, settings)
     """
 
     def __init__(
         self,
         parameters: Sequence[nn.Parameter],
-        matrices: Sequence[nn.Parameter],
+        hidden_weights: Sequence[nn.Parameter],
         rate: float,
         settings: MuonSettings,
-        **how: float,
+        **adam_options: float,
     ) -> None:
         self.settings = settings
-        limit = settings.max_inputs_per_unit
-        self.matrices = [m for m in matrices if m.requires_grad and _is_compact(m, limit)]
+        self.matrices = [m for m in hidden_weights if m.requires_grad and self._suits(m)]
         chosen = set(self.matrices)
         rest = [parameter for parameter in parameters if parameter not in chosen]
-        super().__init__(rest, rate, **how)
+        super().__init__(rest, rate, **adam_options)
         self.state |= {matrix: {"exp_avg": torch.zeros_like(matrix)} for matrix in self.matrices}
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Remove the gradients of all parameters."""
         super().zero_grad()
         for matrix in self.matrices:
             matrix.grad = None
 
     @torch.no_grad()
     def step(self) -> None:
-        """Change the parameters as their gradients say."""
+        """Change the parameters that have a gradient."""
         for matrix in self.matrices:
             if matrix.grad is not None:
-                self._move(matrix, matrix.grad)
+                self._step_matrix(matrix, matrix.grad)
         super().step()
 
-    def _move(self, matrix: Tensor, gradient: Tensor) -> None:
+    def _step_matrix(self, matrix: Tensor, gradient: Tensor) -> None:
         mean = self.state[matrix]["exp_avg"].lerp_(gradient, 1 - self.settings.momentum)
         inputs, units = matrix.shape[1:]
         size = self.rate * self.settings.rate_factor * math.sqrt(units / inputs)
         matrix.mul_(1 - self.rate * self.weight_decay)
-        matrix.sub_(evened(gradient.lerp(mean, self.settings.momentum)), alpha=size)
+        matrix.sub_(orthogonalize(gradient.lerp(mean, self.settings.momentum)), alpha=size)
+
+    def _suits(self, matrix: Tensor) -> bool:
+        """Whether there are not many more inputs than units.
+
+        Most directions of the gradient would be noise then, and Adam does better.
+        """
+        inputs, units = matrix.shape[1:]
+        return inputs <= self.settings.max_inputs_per_unit * units
 
 
-def _is_compact(matrix: Tensor, max_inputs_per_unit: float) -> bool:
-    inputs, units = matrix.shape[1:]
-    return inputs <= max_inputs_per_unit * units
+def orthogonalize(matrices: Tensor) -> Tensor:
+    """Matrices (V, rows, columns) with the same singular vectors and singular values close to 1.
 
-
-def evened(matrices: Tensor) -> Tensor:
-    """Matrices (members, rows, columns) with singular values close to 1, and the same vectors.
-
-    They are measured by the fourth root of the sum of their fourth powers, which is closer to the
-    largest than the Frobenius norm. One below a fiftieth of that comes out as 25 times its share.
+    First, the singular values s are divided by (sum s^4)^(1/4), which is at least the largest of
+    them and closer to it than the Frobenius norm. What is below 0.02 then becomes about 25 times
+    as large, and all others end within 0.52 of 1.
     """
     x = matrices / _norms(matrices)
-    square = _square(x)
+    square = _gram_matrix(x)
     size = _norms(square)
     x, square = x.div_(size.sqrt()), square.div_(size)
     first, second = QUINTICS
     x = _quintic(x, square, *first)
-    return _quintic(x, _square(x), *second)
+    return _quintic(x, _gram_matrix(x), *second)
 
 
 def _norms(matrices: Tensor) -> Tensor:
-    """Frobenius norms (members, 1, 1), more than 0."""
+    """Frobenius norms (V, 1, 1), with something tiny instead of 0."""
     norms: Tensor = torch.linalg.vector_norm(matrices, dim=(1, 2), keepdim=True)
     return norms.clamp_min(torch.finfo(matrices.dtype).tiny)
 
 
-def _square(x: Tensor) -> Tensor:
-    """The smaller of the products with their transposes."""
+def _gram_matrix(x: Tensor) -> Tensor:
+    """The smaller one of the products x^T x and x x^T."""
     return torch.bmm(x.mT, x) if x.shape[1] > x.shape[2] else torch.bmm(x, x.mT)
 
 
 def _quintic(x: Tensor, square: Tensor, a: float, b: float, c: float) -> Tensor:
+    """The polynomial a s + b s^3 + c s^5 of the singular values s, given the Gram matrix of x."""
     rest = torch.baddbmm(square, square, square, beta=b, alpha=c)
     if x.shape[1] > x.shape[2]:
         return torch.baddbmm(x, x, rest, beta=a)

@@ -1,9 +1,13 @@
-"""What the last layer means: how many outputs, their loss, and the prediction they stand for.
+"""Objectives: how many outputs a network needs, their loss, and the prediction they stand for.
 
 "All the approaches use the same neural network, with differences only in the output layer"
-(Section 4): the differences are this file. Outputs have shape (..., rows, outputs), where leading
-dimensions are members trained side by side, and targets (..., rows) are in their own unit. A
-parameter of an objective is a number, or a tensor of shape (members, 1) with one for each member.
+(Section 4): the differences are in this file. Outputs have the shape (..., rows, outputs), where
+leading dimensions are members of a stack, and targets the shape (..., rows), in their own unit. A
+parameter of an objective is a number, or a tensor (V, 1) with one number for each member.
+
+    objective = make_objective("hl-gaussian", low=0.0, high=10.0)
+    objective.batch_loss(network(x), y).backward()
+    prediction = objective.decode(network(x))
 """
 
 from __future__ import annotations
@@ -37,10 +41,17 @@ METHODS = (
 )
 Parameter = float | Tensor
 
+MIN_WEIGHT_FOR_LOG = 1e-30  # stands for a weight of 0, whose logarithm would be infinite
+# A mixture density is shown as a histogram, with a margin on both sides of the targets' range.
+MIXTURE_HISTOGRAM_BINS = 2000
+MIXTURE_HISTOGRAM_MARGIN = 0.5  # as a share of the range
+MIN_MIXTURE_BIN_PROBABILITY = 1e-12
+NARROWEST_MIXTURE_OUTPUT = -20.0  # softplus of it is about 2e-9
+
 
 @dataclass(frozen=True, eq=False)
 class Objective(ABC):
-    """What the outputs of a network mean for a target with the range [low, high]."""
+    """What the outputs of a network mean, for targets in the range [low, high]."""
 
     low: float
     high: float
@@ -48,32 +59,35 @@ class Objective(ABC):
     @property
     @abstractmethod
     def outputs(self) -> int:
-        """How many outputs the network needs."""
+        """The number of outputs that the network needs."""
 
     @abstractmethod
-    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The loss of every row."""
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The loss (..., rows) of every row."""
 
     @abstractmethod
     def decode(self, outputs: Tensor) -> Tensor:
-        """The prediction of every row, in the target's unit."""
+        """The prediction (..., rows) of every row, in the unit of the target."""
 
-    def total(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
-        """The sum over members of the mean over rows, or of the sum weighted with `weight`."""
-        rows = self.rows(outputs, y)
-        return (rows * weight).sum() if weight is not None else rows.sum() / y.shape[-1]
+    def batch_loss(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+        """One number to differentiate: each member's mean loss over its rows, summed over members.
 
-    def encoded(self, y: Tensor) -> Tensor | None:
-        """All that `gradient` needs of targets, a row for each; None where autograd must do."""
+        With a `weight` (..., rows), the weighted sum over rows takes the place of the mean.
+        """
+        losses = self.losses(outputs, y)
+        return (losses * weight).sum() if weight is not None else losses.sum() / y.shape[-1]
+
+    def precompute_targets(self, y: Tensor) -> Tensor | None:
+        """What `gradient` needs of targets (n,), as (n, outputs); None if autograd is to do it."""
         return None
 
-    def gradient(self, outputs: Tensor, encoded: Tensor, weight: Tensor | None) -> Tensor:
-        """The gradient of `total` in the outputs, from encoded targets."""
+    def gradient(self, outputs: Tensor, precomputed: Tensor, weight: Tensor | None) -> Tensor:
+        """The gradient of `batch_loss` in the outputs, from what `precompute_targets` returned."""
         raise NotImplementedError(f"{type(self).__name__} leaves its gradient to autograd")
 
     @property
     def has_distribution(self) -> bool:
-        """Whether `distribution` gives one; objectives that predict numbers have none."""
+        """Whether a distribution is predicted, and not only a number."""
         return False
 
     def distribution(self, outputs: Tensor) -> Histogram:
@@ -81,24 +95,23 @@ class Objective(ABC):
         raise ValueError(f"objective: {type(self).__name__} predicts a number, no distribution")
 
     @abstractmethod
-    def constant(self, y: Tensor) -> Tensor:
-        """Outputs that predict `y` (...) as well as this objective can."""
+    def outputs_for(self, y: Tensor) -> Tensor:
+        """Outputs (..., outputs) that predict `y` (...) as well as this objective can."""
 
     @property
     def target_noise(self) -> Parameter:
-        """Standard deviation of the noise that training adds to the targets, in their unit."""
+        """The standard deviation of noise that training adds to the targets, in their unit."""
         return 0.0
 
     @property
     def clipping(self) -> Parameter | None:
-        """The norm to which training clips each member's gradient."""
+        """The largest norm of a member's gradient, to which training clips it."""
         return None
 
-    def member(self, index: Tensor) -> Self:
-        """The same objective for some of its members only."""
-        return replace(
-            self, **{f.name: _chosen(getattr(self, f.name), index) for f in fields(self)}
-        )
+    def select_members(self, index: Tensor) -> Self:
+        """The same objective for the members with these indices."""
+        names = [field.name for field in fields(self)]
+        return replace(self, **{name: _of_members(getattr(self, name), index) for name in names})
 
     def _scaled(self, y: Tensor) -> Tensor:
         return (y - self.low) / (self.high - self.low)
@@ -107,18 +120,18 @@ class Objective(ABC):
         return self.low + (self.high - self.low) * value
 
 
-def _log(weights: Tensor) -> Tensor:
-    """Logits of the weights, with something finite for a weight of 0."""
-    return weights.clamp_min(1e-30).log()
+def _finite_log(weights: Tensor) -> Tensor:
+    """Logits of the weights of a histogram, which may be 0."""
+    return weights.clamp_min(MIN_WEIGHT_FOR_LOG).log()
 
 
-def _chosen(value: Any, index: Tensor) -> Any:
-    """A parameter for some members: those that differ between members are tensors."""
+def _of_members(value: Any, index: Tensor) -> Any:
+    """A parameter for some members; it differs between members if it is, or holds, a tensor."""
     if isinstance(value, Tensor) and value.ndim:
         return value[index]
     if isinstance(value, (Gaussian, UniformMix)):
-        names = (f.name for f in fields(value))
-        return replace(value, **{name: _chosen(getattr(value, name), index) for name in names})
+        names = [field.name for field in fields(value)]
+        return replace(value, **{name: _of_members(getattr(value, name), index) for name in names})
     return value
 
 
@@ -128,19 +141,19 @@ class L2(Objective):
 
     @property
     def outputs(self) -> int:
-        """One number."""
+        """The number of outputs: one."""
         return 1
 
-    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """(f - y)^2."""
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The squared error (f - y)^2 of every row, in scaled targets."""
         return (outputs.squeeze(-1) - self._scaled(y)).square()
 
     def decode(self, outputs: Tensor) -> Tensor:
-        """The output, scaled back."""
+        """The output, in the unit of the target."""
         return self._unscaled(outputs.squeeze(-1))
 
-    def constant(self, y: Tensor) -> Tensor:
-        """The scaled target in every output."""
+    def outputs_for(self, y: Tensor) -> Tensor:
+        """The scaled target, in every output."""
         return self._scaled(y).unsqueeze(-1).expand(*y.shape, self.outputs)
 
 
@@ -148,8 +161,8 @@ class L2(Objective):
 class L1(L2):
     """Absolute error on targets scaled to [0, 1]."""
 
-    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """|f - y|."""
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The absolute error |f - y| of every row, in scaled targets."""
         return (outputs.squeeze(-1) - self._scaled(y)).abs()
 
 
@@ -161,7 +174,7 @@ class L2Noise(L2):
 
     @property
     def target_noise(self) -> Parameter:
-        """The noise in the target's unit."""
+        """The standard deviation of the noise, in the unit of the target."""
         return self.noise * (self.high - self.low)
 
 
@@ -173,7 +186,7 @@ class L2Clipping(L2):
 
     @property
     def clipping(self) -> Parameter | None:
-        """The threshold."""
+        """The largest norm of a member's gradient."""
         return self.clip
 
 
@@ -185,19 +198,19 @@ class L2Many(L2):
 
     @property
     def outputs(self) -> int:
-        """That many numbers."""
+        """The number of outputs, `count`."""
         return self.count
 
-    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Mean squared error of the outputs."""
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The mean squared error over the outputs, in scaled targets."""
         return (outputs - self._scaled(y).unsqueeze(-1)).square().mean(-1)
 
     def decode(self, outputs: Tensor) -> Tensor:
-        """The outputs' mean; `decode_each` keeps them apart."""
+        """The mean of the outputs, in the unit of the target."""
         return self.decode_each(outputs).mean(-1)
 
     def decode_each(self, outputs: Tensor) -> Tensor:
-        """The prediction of every single output."""
+        """The prediction of every single output, in the unit of the target."""
         return self._unscaled(outputs)
 
 
@@ -209,20 +222,20 @@ class L2Softmax(L2):
 
     @property
     def outputs(self) -> int:
-        """One for each bin."""
+        """The number of outputs: one for each bin."""
         return self.count
 
-    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The error of the mean, on targets scaled to [0, 1]."""
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The squared error of the mean, in scaled targets."""
         return (self._mean(outputs) - self._scaled(y)).square()
 
     def decode(self, outputs: Tensor) -> Tensor:
-        """The mean, scaled back."""
+        """The mean, in the unit of the target."""
         return self._unscaled(self._mean(outputs))
 
-    def constant(self, y: Tensor) -> Tensor:
-        """The two bins whose centres enclose the target."""
-        return _log(TwoHot().weights(y, Bins.uniform(self.low, self.high, self.count)))
+    def outputs_for(self, y: Tensor) -> Tensor:
+        """All weight on the two bins whose centers enclose the target."""
+        return _finite_log(TwoHot().weights(y, Bins.uniform(self.low, self.high, self.count)))
 
     def _mean(self, outputs: Tensor) -> Tensor:
         centers = (torch.arange(self.count, device=outputs.device) + 0.5) / self.count
@@ -238,40 +251,38 @@ class HistogramObjective(Objective):
 
     @property
     def outputs(self) -> int:
-        """One for each bin."""
+        """The number of outputs: one for each bin."""
         return self.bins.count
 
-    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """-sum_i p_i log f_i."""
-        rows: Tensor = self._loss("none")(outputs, y)
-        return rows
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The cross entropy -sum_i p_i log f_i of every row."""
+        return self._loss("none").forward(outputs, y)
 
-    def total(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
-        """The same for all rows at once, where the loss knows its gradient beforehand."""
+    def batch_loss(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+        """As for every objective, with a gradient that is found together with the loss."""
         if weight is None:
             return self._loss("sum").sum_of_means(outputs, y)
-        total: Tensor = self._loss("sum")(outputs, y, weight)
-        return total
+        return self._loss("sum").forward(outputs, y, weight)
 
     def decode(self, outputs: Tensor) -> Tensor:
-        """The histogram's mean."""
+        """The mean of the histogram."""
         return Histogram(self.bins, logits=outputs, validate_args=False).mean
 
     @property
     def has_distribution(self) -> bool:
-        """Whether `distribution` gives one: it does."""
+        """Whether a distribution is predicted: yes."""
         return True
 
     def distribution(self, outputs: Tensor) -> Histogram:
-        """The histogram itself."""
+        """The predicted histogram of every row."""
         return Histogram(self.bins, logits=outputs)
 
-    def constant(self, y: Tensor) -> Tensor:
-        """The target's own weights."""
-        return _log(self.weights(y)).to(y.dtype)
+    def outputs_for(self, y: Tensor) -> Tensor:
+        """The logarithms of the target distribution's weights."""
+        return _finite_log(self.weights(y)).to(y.dtype)
 
     def weights(self, y: Tensor) -> Tensor:
-        """The target's distribution over the bins."""
+        """The target distribution's weights (..., bins) on the bins."""
         return self.target.weights(y, self.bins)
 
     def _loss(self, reduction: Any) -> HistogramLoss:
@@ -289,52 +300,55 @@ class HistogramObjective(Objective):
 class MixtureDensity(Objective):
     """A mixture density network (Bishop, 1994) on targets scaled to [0, 1].
 
-    Standard deviations are softplus + 1e-2: no component can shrink onto a repeated target, so
-    that the likelihood stays bounded.
+    The standard deviation of a component is softplus of an output, plus `min_width`. No component
+    can shrink onto a repeated target then, so that the likelihood stays bounded.
     """
 
     components: int = 8
-    smallest: float = 1e-2
+    min_width: float = 1e-2
 
     @property
     def outputs(self) -> int:
-        """A weight, a mean and a width for each component."""
+        """The number of outputs: a weight, a mean and a width for each component."""
         return 3 * self.components
 
-    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Negative log likelihood of the scaled target."""
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The negative log likelihood of every scaled target."""
         logits, means, widths = self._parts(outputs)
         z = (self._scaled(y).unsqueeze(-1) - means) / widths
         log_density = -z.square() / 2 - widths.log() - math.log(2 * math.pi) / 2
         return -torch.logsumexp(torch.log_softmax(logits, -1) + log_density, -1)
 
     def decode(self, outputs: Tensor) -> Tensor:
-        """The mixture's mean, scaled back."""
+        """The mean of the mixture, in the unit of the target."""
         logits, means, _ = self._parts(outputs)
         return self._unscaled((torch.softmax(logits, -1) * means).sum(-1))
 
     @property
     def has_distribution(self) -> bool:
-        """Whether `distribution` gives one: it does."""
+        """Whether a distribution is predicted: yes."""
         return True
 
     def distribution(self, outputs: Tensor) -> Histogram:
         """The mixture on fine bins that reach half a range beyond [low, high]."""
         logits, means, widths = self._parts(outputs)
         mixture = MixtureSameFamily(Categorical(logits=logits), Normal(means, widths))
-        edges = torch.linspace(-0.5, 1.5, 2001, device=outputs.device)
+        ends = (-MIXTURE_HISTOGRAM_MARGIN, 1 + MIXTURE_HISTOGRAM_MARGIN)
+        edges = torch.linspace(*ends, MIXTURE_HISTOGRAM_BINS + 1, device=outputs.device)
         shape = (-1, *(1,) * (outputs.ndim - 1))
         probs = mixture.cdf(edges.view(shape)).diff(dim=0).movedim(0, -1).clamp_min(0)
-        return Histogram(Bins(self._unscaled(edges.double())), probs=probs + 1e-12)
+        bins = Bins(self._unscaled(edges.double()))
+        return Histogram(bins, probs=probs + MIN_MIXTURE_BIN_PROBABILITY)
 
-    def constant(self, y: Tensor) -> Tensor:
+    def outputs_for(self, y: Tensor) -> Tensor:
         """All components on the target, as narrow as they may be."""
         means = self._scaled(y).unsqueeze(-1).expand(*y.shape, self.components)
-        return torch.cat([torch.zeros_like(means), means, torch.full_like(means, -20.0)], -1)
+        widths = torch.full_like(means, NARROWEST_MIXTURE_OUTPUT)
+        return torch.cat([torch.zeros_like(means), means, widths], -1)
 
     def _parts(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         logits, means, raw = outputs.chunk(3, -1)
-        return logits, means, F.softplus(raw) + self.smallest
+        return logits, means, F.softplus(raw) + self.min_width
 
 
 def make_objective(
@@ -349,20 +363,20 @@ def make_objective(
     clip: Parameter = 1.0,
     components: int = 8,
 ) -> Objective:
-    """The paper's method of that name for a target with the range [low, high].
+    """The paper's method of that name, for targets in the range [low, high].
 
-    `sigma` counts in bin widths. Each method takes the parameters that it has and leaves the rest.
+    `sigma` is in bin widths. Parameters that a method does not have are ignored.
     """
+    if method not in METHODS:
+        raise ValueError(f"objective: expected one of {', '.join(METHODS)}, got {method!r}")
     if method.startswith("hl-"):
         target = _target(method, sigma, epsilon)
         chosen = bins if isinstance(bins, Bins) else Bins.uniform(low, high, bins)
         return HistogramObjective(low, high, chosen, target)
-    count = bins.count if isinstance(bins, Bins) else bins
     if not low < high:
         raise ValueError(f"low, high: need low < high, got low={low}, high={high}")
+    count = bins.count if isinstance(bins, Bins) else bins
     match method:
-        case "l2":
-            return L2(low, high)
         case "l1":
             return L1(low, high)
         case "l2-noise":
@@ -375,15 +389,10 @@ def make_objective(
             return L2Many(low, high, count)
         case "mdn":
             return MixtureDensity(low, high, components)
-    raise ValueError(f"objective: expected one of {', '.join(METHODS)}, got {method!r}")
+    return L2(low, high)
 
 
 def _target(method: str, sigma: Parameter, epsilon: Parameter) -> Target:
-    match method:
-        case "hl-onebin":
-            return OneBin()
-        case "hl-uniform":
-            return UniformMix(epsilon)
-        case "hl-gaussian":
-            return Gaussian.of_bins(sigma)
-    raise ValueError(f"objective: expected one of {', '.join(METHODS)}, got {method!r}")
+    if method == "hl-onebin":
+        return OneBin()
+    return UniformMix(epsilon) if method == "hl-uniform" else Gaussian.of_bins(sigma)

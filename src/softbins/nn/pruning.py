@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from softbins.nn.settings import Progress, Settings
-from softbins.nn.trainer import MemberData, Trainer
+from softbins.nn.trainer import MemberData, Network, Trainer
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,11 @@ class PruningRule:
 
 
 def train_and_prune(
-    trainer: Trainer, rule: PruningRule, pair: Sequence[int], progress: Progress | None = None
-) -> Trainer:
+    trainer: Trainer[Network],
+    rule: PruningRule,
+    pair: Sequence[int],
+    progress: Progress | None = None,
+) -> Trainer[Network]:
     """Run a trainer whose members have validation rows, and return the one that ran to the end.
 
     That is the trainer itself, or a new one for the two members of `pair`, which are left of the
@@ -49,7 +52,7 @@ def train_and_prune(
     return trainer
 
 
-def _learns_without_noise(trainer: Trainer, rule: PruningRule) -> bool:
+def _learns_without_noise(trainer: Trainer[Any], rule: PruningRule) -> bool:
     """Whether the error on held-out rows falls fast, and is no larger than on own rows."""
     if len(trainer.running) < len(trainer.rows):  # some members have stopped
         return False
@@ -59,16 +62,16 @@ def _learns_without_noise(trainer: Trainer, rule: PruningRule) -> bool:
     return now <= rule.max_gap * own and now <= rule.max_remaining * before
 
 
-def _held_out_mae(trainer: Trainer, epoch: int) -> float:
+def _held_out_mae(trainer: Trainer[Any], epoch: int) -> float:
     errors = [row["validation_mae"] for row in trainer.history if row["epoch"] == epoch]
     return sum(errors) / len(errors)
 
 
-def _pruned(trainer: Trainer, rule: PruningRule, pair: Sequence[int]) -> Trainer:
+def _pruned(trainer: Trainer[Network], rule: PruningRule, pair: Sequence[int]) -> Trainer[Network]:
     """A trainer that goes on with the pair, where this one was, in the time of all members."""
     assert trainer.validation is not None
     state, tensors = trainer.checkpoint()
-    trainer.network.keep(torch.tensor(pair))
+    trainer.network.keep_members(torch.tensor(pair))
     data = MemberData(
         x=trainer.x,
         y=trainer.y,
@@ -83,7 +86,7 @@ def _pruned(trainer: Trainer, rule: PruningRule, pair: Sequence[int]) -> Trainer
     return pruned
 
 
-def _prolonged(trainer: Trainer, factor: float) -> Settings:
+def _prolonged(trainer: Trainer[Any], factor: float) -> Settings:
     settings, done = trainer.settings, trainer.epoch
     patience = None if settings.patience is None else round(factor * settings.patience)
     epochs = done + round(factor * (settings.epochs - done))

@@ -1,4 +1,4 @@
-"""Mean and standard deviation of the features over each member's own rows."""
+"""Mean and standard deviation of the features over each member's own training rows."""
 
 from __future__ import annotations
 
@@ -7,29 +7,37 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-CHUNK = 65_536  # rows at a time: a second copy of all of them in float64 takes too much memory
+# Rows are converted to float64 in chunks, because a copy of all of them would need much memory.
+CHUNK_ROWS = 65_536
+# A constant column gets a tiny standard deviation by rounding. Up to this multiple of the mean, it
+# counts as 0, so that standardizing does not blow up rounding errors.
+MAX_ROUNDING_DEVIATION = 1e-7
 
 
 def moments(x: Tensor, rows: Sequence[Tensor], weight: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of every feature over each member's rows."""
-    known: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
-    keys = [(part.data_ptr(), len(part)) for part in rows]  # members often share their rows
-    for key, part in zip(keys, rows, strict=True):
-        if key not in known:
-            known[key] = _moments_of(x, part, torch.ones(len(x)) if weight is None else weight)
-    means, deviations = zip(*(known[key] for key in keys), strict=True)
+    """Mean and standard deviation of every feature over each member's rows: two (V, features).
+
+    `x` is (n, features), `rows[v]` has the row numbers of member v, and `weight` (n,) weighs the
+    rows. Members that are given the very same tensor of row numbers share one computation.
+    """
+    weight = torch.ones(len(x)) if weight is None else weight
+    found: list[tuple[Tensor, tuple[Tensor, Tensor]]] = []
+    for index in rows:
+        shared = next((result for other, result in found if other is index), None)
+        found.append((index, shared or _moments_of_rows(x, index, weight)))
+    means, deviations = zip(*(result for _, result in found), strict=True)
     return torch.stack(means), torch.stack(deviations)
 
 
-def _moments_of(x: Tensor, rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """In float64 and in two passes, a chunk at a time: exact, and no copy of the data."""
+def _moments_of_rows(x: Tensor, index: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Weighted mean and standard deviation of the rows with these numbers, in two passes."""
     weight = weight.to(x.device, torch.float64)
 
     def average(values: Callable[[Tensor], Tensor]) -> Tensor:
-        parts = [weight[c] @ values(x[c].double()) for c in rows.split(CHUNK)]
-        return torch.stack(parts).sum(0) / weight[rows].sum()
+        sums = [weight[chunk] @ values(x[chunk].double()) for chunk in index.split(CHUNK_ROWS)]
+        return torch.stack(sums).sum(0) / weight[index].sum()
 
     mean = average(lambda part: part)
     deviation = average(lambda part: (part - mean).square()).sqrt()
-    # Rounding leaves a constant column a tiny spread, which must not be blown up to one.
-    return mean.to(x), torch.where(deviation > 1e-7 * mean.abs(), deviation, 0.0).to(x)
+    varies = deviation > MAX_ROUNDING_DEVIATION * mean.abs()
+    return mean.to(x), torch.where(varies, deviation, 0.0).to(x)

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,6 +28,7 @@ MAX_PRECOMPUTED_NUMBERS = 2**26  # of precomputed targets: a quarter of a gigaby
 
 HistoryRow = dict[str, float | int]
 Value = TypeVar("Value")
+Network = TypeVar("Network", bound=Stack)
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class MemberData:
     weight: Tensor | None = None
 
 
-class Trainer:
+class Trainer(Generic[Network]):
     """Trains a stack on each member's rows of the data.
 
     `seeds` has one number for each member, which decides in what order it sees its rows. The
@@ -57,7 +58,7 @@ class Trainer:
 
     def __init__(
         self,
-        network: Stack,
+        network: Network,
         objective: Objective,
         data: MemberData,
         settings: Settings,
@@ -85,13 +86,13 @@ class Trainer:
         self.best_score = torch.full((network.members,), math.inf, dtype=torch.float64)
         self.best_epoch = torch.zeros(network.members, dtype=torch.int64)
         if standardize:
-            network.standardise(*moments(self.x, self.rows, self.weight))
+            network.standardize(*moments(self.x, self.rows, self.weight))
 
     def _precomputed_targets(self) -> Tensor | None:
         """Each row's target as its gradient takes it, unless that would need much memory."""
         if len(self.y) * self.objective.outputs > MAX_PRECOMPUTED_NUMBERS:
             return None
-        parts = [self.objective.encoded(part) for part in self.y.split(EVALUATION_CHUNK)]
+        parts = [self.objective.precompute_targets(part) for part in self.y.split(EVALUATION_CHUNK)]
         known = [part for part in parts if part is not None]
         return torch.cat(known) if known else None
 
@@ -104,7 +105,7 @@ class Trainer:
         }
         if settings.muon is None:
             return Adam(self.parameters, settings.learning_rate, **adam)
-        matrices = self.network.matrices()
+        matrices = self.network.hidden_weights()
         return Muon(self.parameters, matrices, settings.learning_rate, settings.muon, **adam)
 
     def _check(self) -> None:
@@ -162,13 +163,13 @@ class Trainer:
         if not running or running == self.running:
             return
         index = torch.tensor([self.running.index(member) for member in running])
-        self.network.keep(index)
+        self.network.keep_members(index)
         for state in self.optimizer.state.values():
             for name, moment in state.items():
                 if moment.ndim:
                     state[name] = moment[index.to(moment.device)]
         self.running = running
-        self.objective_of_running = self.objective.member(torch.tensor(running))
+        self.objective_of_running = self.objective.select_members(torch.tensor(running))
 
     def _train_epoch(self, start: float) -> None:
         self.network.train()
@@ -185,7 +186,7 @@ class Trainer:
         if self.precomputed is None:
             x, y = self._batch(index)
             noisy = self._noisy(y)  # drawn before the network's dropout
-            objective.total(self.network(x, generators), noisy, weight).backward()
+            objective.batch_loss(self.network(x, generators), noisy, weight).backward()
         else:
             flat = index.reshape(-1)
             x = self.x.index_select(0, flat).view(*index.shape, -1)
@@ -319,7 +320,7 @@ class Trainer:
             outputs = self.network(x)
             # Targets are float64 where float32 would blur them, and means as well.
             error = (objective.decode(outputs.to(y)) - y).double()
-            losses = objective.rows(outputs, y).double()
+            losses = objective.losses(outputs, y).double()
             weight = torch.ones_like(error) if self.weight is None else self.weight[index].double()
             parts = torch.stack([losses, error.abs(), error.square(), torch.ones_like(error)])
             sums += torch.where(real, parts * weight, 0.0).sum(-1).cpu()
@@ -335,7 +336,7 @@ class Trainer:
         sizes = torch.tensor([len(rows) for rows in chosen]).unsqueeze(-1)
         for index, real in _chunks(chosen):
             x, y = self._batch(index)
-            loss = self.objective_of_running.total(self.network(x), y, (real / sizes).to(y))
+            loss = self.objective_of_running.batch_loss(self.network(x), y, (real / sizes).to(y))
             for sum_, part in zip(total, torch.autograd.grad(loss, last), strict=True):
                 sum_ += part
         return torch.stack([t.flatten(1).square().sum(1) for t in total]).sum(0).sqrt()

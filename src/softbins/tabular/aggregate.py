@@ -157,13 +157,13 @@ class Aggregator:
     ) -> Aggregator:
         """What `to_json` and `tensors` gave, taken out of those of a model file."""
         depths = {kind: tuple(tensors.pop(f"depths.{kind}").tolist()) for kind in KINDS}
-        names = ("temperature", "interval_temperature")
         return cls(
-            objective,
-            header["tree_share"],
-            header["bin_splits"],
-            *(Temperature.from_json(header[name]) for name in names),
-            {kind: Conformal(kind, part) for kind, part in depths.items()},
+            objective=objective,
+            tree_share=header["tree_share"],
+            bin_splits=header["bin_splits"],
+            temperature=Temperature.from_json(header["temperature"]),
+            interval_temperature=Temperature.from_json(header["interval_temperature"]),
+            intervals={kind: Conformal(kind, part) for kind, part in depths.items()},
         )
 
 

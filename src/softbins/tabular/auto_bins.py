@@ -1,5 +1,6 @@
-"""Bins for the targets of a table: equal, stretched towards heavy tails, or denser where errors
-are small; and what they cost.
+"""Bins for the targets of a table, and what they cost.
+
+Bins are equal, stretched towards heavy tails, or denser where errors are small.
 """
 
 from __future__ import annotations

@@ -1,255 +1,287 @@
-"""The columns of X as they come, and what a network sees of them.
+"""What each column of a table becomes before a network sees it.
 
-Numbers keep their value; a gap becomes the median of the training rows, beside a column that says
-where gaps were if training had any. Booleans are 0 or 1. Each of a few categories gets a column of
-its own; of many, the most frequent ones do, and the others share one beside the frequency. Nothing
-here looks at a target. As for HistGradientBoostingRegressor, the dtypes of a DataFrame say what is
-categorical, and a category that training has not seen counts as missing.
+A number keeps its value. Where it is missing, the median of the training rows stands in, and if
+training rows had missing values, a second feature says where. A boolean is 0 or 1. Each of a few
+categories gets a 0/1 feature of its own; of many, only the most frequent do, and the others share
+one, next to a feature with the category's frequency. Nothing here looks at a target. As in
+HistGradientBoostingRegressor, the dtypes of a DataFrame say what is categorical, and a category
+that training rows did not have counts as missing.
+
+    columns = Columns.fit(X_train)
+    features = columns.transform(X_test)  # (n, len(columns.encoded_features)), always finite
 """
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import math
 import numbers
-import sys
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Kind = Literal["number", "boolean", "category", "empty"]
-Role = Literal["value", "missing", "category", "rare", "frequency"]
+from softbins.tabular.defaults import DEFAULTS
+from softbins.tabular.frames import (
+    MAX_ABSOLUTE_VALUE,
+    Array,
+    ColumnKind,
+    ColumnValues,
+    column_kinds,
+    column_names,
+    column_title,
+    is_missing,
+    numeric_frame_to_array,
+    read_columns,
+    to_numbers,
+)
+
+Content = Literal["value", "is_missing", "is_category", "is_rare_category", "category_frequency"]
 Label = str | float
 
-OWN = 20  # categories that get a column each
-KNOWN = 1000  # categories of a column that are remembered, so that a model file stays small
-LARGEST = 1e38  # number that training, which is done in float32, can take
-LONGEST = 80  # bytes of a label that are kept as they are
-GAPS = ("", "na", "n/a", "nan", "null", "none")  # what people write where no number is known
-DATES = (
-    "dates, times and durations are not taken; turn them into numbers first, such as year, month "
-    "and weekday, or seconds since a fixed day"
-)
-AS_CATEGORIES = "for categories pass a DataFrame with text, or give categorical_features"
+MAX_ONE_HOT_CATEGORIES = DEFAULTS.columns.max_one_hot_categories
+MAX_KNOWN_CATEGORIES = DEFAULTS.columns.max_known_categories
+MAX_LABEL_BYTES = 80  # of longer text, the second half is replaced by a digest
 
 
-class Origin(NamedTuple):
-    """Where one input of the network comes from: a column of X, and what is told about it."""
+class EncodedFeature(NamedTuple):
+    """One feature that a network sees: the column it comes from, and what it says about it.
+
+    `category` is the category that an "is_category" feature stands for.
+    """
 
     column: int
-    role: Role
-    label: Label | None = None
-
-
-class _Cells(NamedTuple):
-    """One column of X: what its dtype says, and float64 with NaN or objects with None."""
-
-    kind: Kind
-    values: NDArray[Any]
-
-
-# Encoding
+    content: Content
+    category: Label | None = None
 
 
 @dataclass(frozen=True)
-class _Numeric:
-    """A column of numbers or booleans, or one that was empty in training."""
+class NumericEncoder:
+    """Encodes a column of numbers or booleans, or one that was empty in training.
 
-    kind: Kind
+    `fill` stands in for missing values, and `gaps` says whether training rows had any. The
+    fields are the keys of a model file.
+    """
+
+    kind: ColumnKind
     fill: float
     gaps: bool
 
     @classmethod
-    def fit(cls, kind: Kind, values: Array) -> Self:
+    def fit(cls, kind: ColumnKind, values: Array) -> Self:
+        """Learn from the values of training rows, with NaN for missing ones."""
         known = values[~np.isnan(values)]
         if not len(known):
-            return cls("empty", 0.0, True)
+            return cls.for_empty_column()
         return cls(kind, float(np.median(known)), len(known) < len(values))
 
-    def origins(self, column: int) -> list[Origin]:
-        value, flag = Origin(column, "value"), Origin(column, "missing")
+    @classmethod
+    def for_empty_column(cls) -> Self:
+        """An encoder for a column that no training row has a value in."""
+        return cls("empty", 0.0, True)
+
+    def features(self, column: int) -> list[EncodedFeature]:
+        """What the column of that index becomes."""
+        value, flag = EncodedFeature(column, "value"), EncodedFeature(column, "is_missing")
         return [value, flag] if self.gaps else [value]
 
-    def write(self, cells: _Cells, name: str, out: Array) -> None:
+    def encode(self, column: ColumnValues, title: str, out: Array) -> None:
+        """Write the features of the column into `out` (n, features)."""
         if self.kind == "empty":
-            # Whatever comes now, no weight has learnt what it means.
+            # No weight has learned what a value here would mean: all count as missing.
             out[:] = (0.0, 1.0)
             return
-        values = _numbers(cells.values, self.kind, name)
+        values = to_numbers(column.values, self.kind, title)
         missing = np.isnan(values)
         out[:, 0] = np.where(missing, self.fill, values)
         out[:, 1:] = missing[:, None]
 
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain JSON, for a model file."""
+        return asdict(self)
+
 
 @dataclass(frozen=True)
-class _Categorical:
-    """A column of categories, most frequent first, either all text or all numbers."""
+class CategoryEncoder:
+    """Encodes a column of categories, which are all text or all numbers.
 
-    kind: Kind
+    `labels` are the known categories, most frequent first, and `counts` how many training rows
+    each had. The fields are the keys of a model file, which has the last only if it is not the
+    default.
+    """
+
+    kind: ColumnKind
     labels: list[Label]
     counts: list[int]
+    max_one_hot: int = MAX_ONE_HOT_CATEGORIES
 
     def __post_init__(self) -> None:
         if not self.labels or len(self.labels) != len(self.counts):
             raise ValueError(f"columns: {len(self.labels)} labels, {len(self.counts)} counts")
 
     @classmethod
-    def fit(cls, values: list[Any]) -> Self:
+    def fit(cls, values: list[Any], max_one_hot: int, max_known: int) -> Self:
+        """Learn from the values of training rows, with None for missing ones."""
         counts = Counter(_labels(values, all(_is_number(v) for v in values if v is not None)))
         del counts[None]
-        # Equal counts by label, so that the order of the rows does not matter.
+        # Equal counts are ordered by label, so that the order of the rows does not matter.
         ordered: list[Any] = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        return cls("category", *map(list, zip(*ordered[:KNOWN], strict=True)))
+        labels, frequencies = map(list, zip(*ordered[:max_known], strict=True))
+        return cls("category", labels, frequencies, max_one_hot)
 
     @property
-    def own(self) -> int:
-        """The number of categories that have an input each."""
-        return len(self.labels) if len(self.labels) <= OWN else OWN - 1
+    def one_hot(self) -> int:
+        """The number of categories that have a feature each."""
+        return len(self.labels) if len(self.labels) <= self.max_one_hot else self.max_one_hot - 1
 
-    def origins(self, column: int) -> list[Origin]:
-        shown = [Origin(column, "category", label) for label in self.labels[: self.own]]
-        shared = [Origin(column, "rare"), Origin(column, "frequency")]
-        return shown if self.own == len(self.labels) else shown + shared
+    def features(self, column: int) -> list[EncodedFeature]:
+        """What the column of that index becomes."""
+        own = [EncodedFeature(column, "is_category", each) for each in self.labels[: self.one_hot]]
+        if self.one_hot == len(self.labels):
+            return own
+        rare = EncodedFeature(column, "is_rare_category")
+        return [*own, rare, EncodedFeature(column, "category_frequency")]
 
-    def write(self, cells: _Cells, name: str, out: Array) -> None:
+    def encode(self, column: ColumnValues, title: str, out: Array) -> None:
+        """Write the features of the column into `out` (n, features)."""
         places: dict[Label | None, int] = {label: i for i, label in enumerate(self.labels)}
-        labels = _labels(_objects(cells), isinstance(self.labels[0], float))
+        labels = _labels(_category_values(column), isinstance(self.labels[0], float))
         codes = np.fromiter((places.get(label, -1) for label in labels), np.int64, len(labels))
         out[:] = 0.0
-        rows = np.flatnonzero((codes >= 0) & (codes < self.own))
-        out[rows, codes[rows]] = 1.0
-        if self.own < len(self.labels):
+        shown = np.flatnonzero((codes >= 0) & (codes < self.one_hot))
+        out[shown, codes[shown]] = 1.0
+        if self.one_hot < len(self.labels):
             known = np.flatnonzero(codes >= 0)
-            out[:, self.own] = codes >= self.own
-            out[known, self.own + 1] = np.log1p(np.asarray(self.counts)[codes[known]])
+            out[:, self.one_hot] = codes >= self.one_hot
+            out[known, self.one_hot + 1] = np.log1p(np.asarray(self.counts)[codes[known]])
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain JSON, for a model file."""
+        value = asdict(self)
+        if self.max_one_hot == MAX_ONE_HOT_CATEGORIES:
+            del value["max_one_hot"]
+        return value
+
+
+Encoder = NumericEncoder | CategoryEncoder
+ENCODERS: dict[ColumnKind, type[Encoder]] = {
+    "number": NumericEncoder,
+    "boolean": NumericEncoder,
+    "empty": NumericEncoder,
+    "category": CategoryEncoder,
+}
 
 
 @dataclass(frozen=True)
 class Columns:
-    """How each column of X becomes inputs of a network, learnt from training rows only."""
+    """How each column of X becomes features for a network, learned from training rows only.
+
+    There is one encoder for each column, and names if X is a DataFrame with names of text.
+    """
 
     names: list[str] | None
-    parts: list[_Numeric | _Categorical]
+    encoders: list[Encoder]
 
     @classmethod
-    def fit(cls, X: Any, categorical_features: Any = "from_dtype", rows: Any = ...) -> Self:
-        """Learn from those rows of a DataFrame (pandas or polars) or an array (n, d)."""
-        names, cells = _names(X), _cells(_bare(X))
-        kinds = _kinds(cells, categorical_features, names)
-        titles = [_title(names, index) for index in range(len(cells))]
-        return cls(names, [_part(*each, rows) for each in zip(cells, kinds, titles, strict=True)])
+    def fit(
+        cls,
+        X: Any,
+        categorical_features: Any = "from_dtype",
+        used_rows: Any = ...,
+        *,
+        max_one_hot: int = MAX_ONE_HOT_CATEGORIES,
+        max_known: int = MAX_KNOWN_CATEGORIES,
+    ) -> Self:
+        """Learn from a DataFrame (pandas or polars) or an array (n, d).
+
+        `used_rows`, an index or a mask (n,), says which rows to learn from: all by default. A
+        column of more than `max_one_hot` categories has one feature less than that for its most
+        frequent ones, and the most frequent `max_known` are remembered.
+        """
+        names, columns = column_names(X), read_columns(numeric_frame_to_array(X))
+        kinds = column_kinds(columns, categorical_features, names)
+        encoders: list[Encoder] = []
+        for index, (kind, column) in enumerate(zip(kinds, columns, strict=True)):
+            if kind == "category":
+                values = _category_values(ColumnValues(column.kind, column.values[used_rows]))
+                encoders.append(_category_encoder(values, max_one_hot, max_known))
+            else:
+                floats = to_numbers(column.values, kind, column_title(names, index))
+                encoders.append(NumericEncoder.fit(kind, floats[used_rows]))
+        return cls(names, encoders)
 
     @property
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[ColumnKind]:
         """What each column of X is taken for."""
-        return [part.kind for part in self.parts]
+        return [encoder.kind for encoder in self.encoders]
 
     @property
-    def origins(self) -> list[Origin]:
-        """Where each input of the network comes from."""
-        return [origin for i, part in enumerate(self.parts) for origin in part.origins(i)]
+    def encoded_features(self) -> list[EncodedFeature]:
+        """What each feature that `transform` returns is."""
+        return [each for i, encoder in enumerate(self.encoders) for each in encoder.features(i)]
 
     def transform(self, X: Any) -> Array:
-        """The inputs (n, len(origins)) for the rows of X, always finite."""
-        if X.shape[1] != len(self.parts):
-            raise ValueError(f"X: has {X.shape[1]} columns instead of {len(self.parts)}")
-        origins, X = self.origins, _bare(X)
-        same = set(self.kinds) == {"number"} and len(origins) == len(self.parts)
-        same = same and isinstance(X, np.ndarray) and X.dtype == np.float64
-        if same and (np.abs(X) <= LARGEST).all():
+        """The features (n, len(encoded_features)) for the rows of X, always finite."""
+        if X.shape[1] != len(self.encoders):
+            raise ValueError(f"X: has {X.shape[1]} columns instead of {len(self.encoders)}")
+        X = numeric_frame_to_array(X)
+        if self._leaves_unchanged(X):
             return np.asarray(X)
-        cells = _cells(X)
-        out = np.empty((len(X), len(origins)))
+        out = np.empty((len(X), len(self.encoded_features)))
         start = 0
-        for index, (part, cell) in enumerate(zip(self.parts, cells, strict=True)):
-            end = start + len(part.origins(index))
-            part.write(cell, _title(self.names, index), out[:, start:end])
+        for index, (encoder, column) in enumerate(zip(self.encoders, read_columns(X), strict=True)):
+            end = start + len(encoder.features(index))
+            encoder.encode(column, column_title(self.names, index), out[:, start:end])
             start = end
         return out
 
+    def _leaves_unchanged(self, X: Any) -> bool:
+        """Whether X holds only numbers, none of them missing, so that it is its own encoding."""
+        if set(self.kinds) != {"number"} or len(self.encoded_features) != len(self.encoders):
+            return False
+        floats = isinstance(X, np.ndarray) and X.dtype == np.float64
+        return floats and bool((np.abs(X) <= MAX_ABSOLUTE_VALUE).all())
+
     def to_json(self) -> dict[str, Any]:
         """Everything as plain JSON, for a model file."""
-        return asdict(self)
+        return {"names": self.names, "parts": [encoder.to_json() for encoder in self.encoders]}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """What `to_json` gave."""
+        """Columns from what `to_json` returned."""
         names, parts = value["names"], value["parts"]
         if names is not None and len(names) != len(parts):
             raise ValueError(f"columns: {len(names)} names for {len(parts)} columns")
-        classes: dict[Kind, Any] = dict.fromkeys(("number", "boolean", "empty"), _Numeric)
-        classes["category"] = _Categorical
-        return cls(names, [classes[part["kind"]](**part) for part in parts])
+        return cls(names, [ENCODERS[part["kind"]](**part) for part in parts])
 
 
-def _part(cells: _Cells, kind: Kind, title: str, rows: Any) -> _Numeric | _Categorical:
-    if kind != "category":
-        return _Numeric.fit(kind, _numbers(cells.values, kind, title)[rows])
-    values = _objects(_Cells(cells.kind, cells.values[rows]))
-    if any(value is not None for value in values):
-        return _Categorical.fit(values)
-    return _Numeric("empty", 0.0, True)
+def _category_encoder(values: list[Any], max_one_hot: int, max_known: int) -> Encoder:
+    if all(value is None for value in values):
+        return NumericEncoder.for_empty_column()
+    return CategoryEncoder.fit(values, max_one_hot, max_known)
 
 
-def _kinds(cells: Sequence[_Cells], categorical: Any, names: Sequence[str] | None) -> list[Kind]:
-    if isinstance(categorical, str):
-        if categorical != "from_dtype":
-            need = "'from_dtype', None, or a list of columns"
-            raise ValueError(f"categorical_features: need {need}, got {categorical!r}")
-        return [cell.kind for cell in cells]
-    chosen = set() if categorical is None else _chosen(categorical, names or [], len(cells))
-    others: list[Kind] = ["boolean" if cell.kind == "boolean" else "number" for cell in cells]
-    return ["category" if index in chosen else kind for index, kind in enumerate(others)]
+# Labels of categories
 
 
-def _chosen(categorical: Any, names: Sequence[str], count: int) -> set[int]:
-    """The indices that indices, names, or a mask mean."""
-    listed = np.asarray(categorical)
-    if listed.dtype == bool and listed.shape == (count,):
-        listed = np.flatnonzero(listed)
-    items = np.atleast_1d(listed).tolist()
-    wrong = [i for i in items if type(i) is bool or (i not in range(count) and i not in names)]
-    if wrong:
-        known = f"named {', '.join(map(repr, names[:10]))}" if len(names) else "without names"
-        raise ValueError(
-            f"categorical_features: no column {wrong[0]!r}; give indices, names, or a mask of all "
-            f"{count} columns, which are {known}"
-        )
-    return {list(names).index(item) if isinstance(item, str) else int(item) for item in items}
-
-
-# Values
-
-
-def _is_gap(value: Any) -> bool:
-    """Whether nothing is known: None, NaN, or pandas's NA and NaT, without importing pandas."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, (float, np.floating)) and math.isnan(value)
+def _category_values(column: ColumnValues) -> list[Any]:
+    """A column's values as Python objects, with None for what is missing or infinite."""
+    infinite = (math.inf, -math.inf)
+    values = [None if is_missing(v) or v in infinite else v for v in column.values.tolist()]
+    if column.kind != "boolean":
+        return values
+    # Booleans were read as 0.0 and 1.0, and are labeled "True" and "False".
+    return [value if value is None else bool(value) for value in values]
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, bool)
 
 
-def _objects(cells: _Cells) -> list[Any]:
-    """Values whose labels are to be found: None for gaps and infinity, and truth as truth."""
-    nothing = (math.inf, -math.inf)
-    values = [None if _is_gap(v) or v in nothing else v for v in cells.values.tolist()]
-    if cells.kind != "boolean":
-        return values
-    return [value if value is None else bool(value) for value in values]
-
-
 def _labels(values: list[Any], as_numbers: bool) -> list[Label | None]:
-    """Numbers are compared as numbers and text as text; what is no number is unknown there."""
+    """The label of each value, as numbers or as text; None for what is missing or no number."""
     label = _number_label if as_numbers else _text_label
     return [None if value is None else label(value) for value in values]
 
@@ -263,137 +295,12 @@ def _number_label(value: Any) -> float | None:
 
 
 def _text_label(value: Any) -> str:
-    """Text; 3 and 3.0 are both "3". The end of a long text becomes a digest of all of it."""
+    """Text for any value: "3" for both 3 and 3.0; a digest replaces the end of long text."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    # Half a surrogate pair, which broken text may hold, cannot be written to a file.
+    # Half of a surrogate pair, which broken text may hold, cannot be written to a file.
     text = str(value).encode("utf-8", "backslashreplace")
-    if len(text) > LONGEST:
-        text = text[: LONGEST // 2] + hashlib.sha256(text).hexdigest()[: LONGEST // 2].encode()
+    if len(text) > MAX_LABEL_BYTES:
+        half = MAX_LABEL_BYTES // 2
+        text = text[:half] + hashlib.sha256(text).hexdigest()[:half].encode()
     return text.decode("utf-8", "replace")
-
-
-def _numbers(values: NDArray[Any], kind: Kind, title: str) -> Array:
-    """Float64 with NaN for gaps; text of numbers is read."""
-    floats = _parsed(values, kind, title) if values.dtype == object else values.astype(np.float64)
-    wrong = np.abs(floats) > LARGEST
-    if kind == "boolean":
-        wrong |= ~np.isin(floats, (0.0, 1.0)) & ~np.isnan(floats)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        size = "infinity" if np.isinf(floats[row]) else f"larger than {LARGEST:g}"
-        problem = "neither true nor false" if kind == "boolean" else size
-        raise _refused(title, row, values[row], f"is {problem}; mend it or leave the row out")
-    return floats
-
-
-def _parsed(values: NDArray[Any], kind: Kind, title: str) -> Array:
-    floats = np.empty(len(values))
-    for row, value in enumerate(values):
-        try:
-            floats[row] = _number(value, kind)
-        except (TypeError, ValueError, OverflowError):
-            problem = f"is not a number; mend it, or {AS_CATEGORIES}"
-            raise _refused(title, row, value, problem) from None
-    return floats
-
-
-def _number(value: Any, kind: Kind) -> float:
-    if _is_gap(value):
-        return math.nan
-    if not isinstance(value, str):
-        return float(value)
-    word = value.strip().lower()
-    if kind == "boolean" and word in ("true", "false"):
-        return float(word == "true")
-    if "_" in word:  # which Python, but nobody else, takes for a part of a number
-        raise ValueError
-    return math.nan if word in GAPS else float(word)
-
-
-def _refused(title: str, row: int, value: Any, problem: str) -> ValueError:
-    shown = repr(value.item() if isinstance(value, np.generic) else value)[:LONGEST]
-    return ValueError(f"X: {title}, row {row} (from 0): {shown} {problem}")
-
-
-# Arrays and frames
-
-
-def _title(names: Sequence[str] | None, index: int) -> str:
-    return f"column {index}" if names is None else f"column {names[index]!r}"
-
-
-def _names(X: Any) -> list[str] | None:
-    names = list(X.columns) if library_of(X) else []
-    return names if names and all(isinstance(name, str) for name in names) else None
-
-
-def library_of(X: Any) -> str | None:
-    """The library that X is a DataFrame of, which is loaded then."""
-    for name in ("pandas", "polars"):
-        if name in sys.modules and isinstance(X, sys.modules[name].DataFrame):
-            return name
-    return None
-
-
-def _bare(X: Any) -> Any:
-    """A DataFrame of nothing but numbers as an array, which is much quicker to read."""
-    library = library_of(X)
-    if library == "pandas" and all(isinstance(t, np.dtype) and t.kind in "iuf" for t in X.dtypes):
-        return X.to_numpy(np.float64)
-    if library == "polars" and all(t.is_integer() or t.is_float() for t in X.dtypes):
-        return X.cast(sys.modules["polars"].Float64).to_numpy()
-    return X
-
-
-def _cells(X: Any) -> list[_Cells]:
-    library = library_of(X)
-    if library is None:
-        return [_Cells("number", column) for column in np.asarray(X).T]
-    titles = [_title([str(name)], 0) for name in X.columns]
-    if library == "pandas":
-        return [_pandas_cells(X.iloc[:, i], title) for i, title in enumerate(titles)]
-    return [_polars_cells(X.to_series(i), title) for i, title in enumerate(titles)]
-
-
-def _pandas_cells(column: Any, title: str) -> _Cells:
-    pandas, dtype = sys.modules["pandas"], column.dtype
-    if isinstance(dtype, pandas.CategoricalDtype):
-        return _inferred(column.tolist(), title, categorical=True)
-    truth = pandas.api.types.is_bool_dtype(dtype)
-    if dtype.kind in "mM":
-        raise ValueError(f"X: {title}: {DATES}")
-    if truth or (pandas.api.types.is_numeric_dtype(dtype) and dtype.kind != "c"):
-        values = column.to_numpy(dtype="float64", na_value=np.nan)
-        return _Cells("boolean" if truth else "number", values)
-    return _inferred(column.tolist(), title)
-
-
-def _polars_cells(column: Any, title: str) -> _Cells:
-    polars, dtype = sys.modules["polars"], column.dtype
-    if dtype.is_temporal():
-        raise ValueError(f"X: {title}: {DATES}")
-    if dtype.is_numeric() or dtype in (polars.Boolean, polars.Null):
-        kind: Kind = "boolean" if dtype == polars.Boolean else "number"
-        return _Cells(kind, column.cast(polars.Float64).to_numpy())
-    return _inferred(column.to_list(), title)
-
-
-def _inferred(values: list[Any], title: str, categorical: bool = False) -> _Cells:
-    """What a column of Python objects is: text is categorical, and so is what says that it is."""
-    cells = np.fromiter((None if _is_gap(v) else v for v in values), object, len(values))
-    types = {type(value) for value in cells} - {type(None)}
-    truth = {t for t in types if issubclass(t, (bool, np.bool_))}
-    figures = {t for t in types - truth if issubclass(t, (numbers.Real, Decimal))}
-    others = {t for t in types - truth - figures if not issubclass(t, str)}
-    if categorical:
-        return _Cells("category", cells)
-    if any(issubclass(t, (datetime.date, datetime.time, datetime.timedelta)) for t in others):
-        raise ValueError(f"X: {title}: {DATES}")
-    if others:
-        held = sorted(t.__name__ for t in others)[0]
-        raise ValueError(f"X: {title}: holds {held}; need numbers, booleans or text")
-    if truth or figures:
-        kind: Kind = "boolean" if types == truth else "number" if types == figures else "category"
-        return _Cells(kind, cells)
-    return _Cells("category", cells)

@@ -31,6 +31,18 @@ class BySize:
 
 
 @dataclass(frozen=True)
+class ColumnDefaults:
+    """What columns become before networks and trees see them."""
+
+    max_one_hot_categories: int = 20
+    """Categories up to which each has a feature of its own; of more, the most frequent 19 have."""
+    max_known_categories: int = 1_000
+    """Categories of a column that are remembered, so that a model file stays small."""
+    max_robust_value: float = 4.0
+    """Distance from zero, in quartile distances, that no robustly scaled feature exceeds."""
+
+
+@dataclass(frozen=True)
 class FoldDefaults:
     """Which rows members leave out."""
 
@@ -55,13 +67,25 @@ class NetworkDefaults:
     """Units of each hidden layer, by the number of rows."""
     max_embedded_inputs: int = 500
     """Numeric inputs up to which all get periodic embeddings: each makes the first layer wider."""
-    frequencies: int = 16
+    frequencies_per_input: int = 16
     """Cosines of each embedded input."""
     embedding_size: int = 8
     """Numbers that each embedded input becomes, beside itself."""
-    frequency_spread: float = 0.3
+    initial_frequency_scale: float = 0.3
     """Standard deviation of the first frequencies, in periods per standard deviation of the
     input: networks begin with smooth functions and learn higher frequencies where they help."""
+
+
+MUON = MuonSettings(momentum=0.95, rate_factor=2.0, max_inputs_per_unit=8)
+HEAD = HeadSettings(
+    steps=400,
+    min_epochs=12,
+    max_epochs=24,
+    learning_rate=0.06,
+    max_batch_size=256,
+    max_units=2**26,
+)
+PRUNING = PruningRule(decide_after=0.25, max_gap=1.1, max_remaining=0.75, speedup=1.1)
 
 
 @dataclass(frozen=True)
@@ -76,21 +100,12 @@ class TrainingDefaults:
     """Epochs without improvement after which a member stops, at least."""
     patience_share: float = 0.25
     """The same as a share of all epochs."""
-    muon: MuonSettings = MuonSettings(momentum=0.95, rate_factor=2.0, max_inputs_per_unit=8)
+    muon: MuonSettings = MUON
     """Muon, for hidden layers. On tables without noise a third less error than with Adam; with
     more than eight inputs for a unit most directions of a gradient are noise."""
-    head: HeadSettings = HeadSettings(
-        steps=400,
-        min_epochs=12,
-        max_epochs=24,
-        learning_rate=0.06,
-        max_batch_size=256,
-        max_units=2**26,
-    )
+    head: HeadSettings = HEAD
     """The sharp histogram on top of trained networks; a quarter of a gigabyte of units."""
-    pruning: PruningRule = PruningRule(
-        decide_after=0.25, max_gap=1.1, max_remaining=0.75, speedup=1.1
-    )
+    pruning: PruningRule = PRUNING
     """When the fast preset goes on with two members: where the error on held-out rows is within a
     tenth of that on own rows, and fell by a quarter in the second half of the epochs so far."""
 
@@ -172,7 +187,7 @@ class CalibrationDefaults:
     temperature_rows: int = 2_000
     """Held-out rows that choose the temperature."""
     bin_split_rows: int = 500
-    """Held-out rows that choose into how many parts bins are cut, and the intervals' temperature."""
+    """Held-out rows that choose how bins are cut, and the temperature of intervals."""
     max_bin_splits: int = 16
     """Parts that a bin is cut into at most, where more is known than its width can say."""
     interval_temperature_factors: tuple[float, ...] = (4, 16, 64)
@@ -261,6 +276,7 @@ def _fast_preset() -> PresetBudget:
 class Defaults:
     """All of them together."""
 
+    columns: ColumnDefaults = ColumnDefaults()
     folds: FoldDefaults = FoldDefaults()
     network: NetworkDefaults = NetworkDefaults()
     training: TrainingDefaults = TrainingDefaults()

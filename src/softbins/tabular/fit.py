@@ -61,7 +61,7 @@ def fit_table(
 ) -> FittedTable:
     """Fit networks, and trees if they are wanted, and calibrate them where rows are left out."""
     folds = draw_folds(data, chosen, seed) if chosen.early_stopping else None
-    scaling = Scaling.of(data.features, chosen.scaling)
+    scaling = Scaling.fit(data.features, chosen.scaling)
     if data.is_constant:
         return _fit_constant(data, chosen, scaling, seed)
     trees = None if folds is None else grow(data, chosen, folds, seed)
@@ -108,9 +108,7 @@ def draw_folds(data: TrainingData, chosen: Hyperparameters, seed: int) -> Folds:
     return folds.without_duplicates(data.features, data.target, least)
 
 
-def grow(
-    data: TrainingData, chosen: Hyperparameters, folds: Folds, seed: int
-) -> GrownTrees | None:
+def grow(data: TrainingData, chosen: Hyperparameters, folds: Folds, seed: int) -> GrownTrees | None:
     """Boosted trees, if they are wanted."""
     if not chosen.trees:
         return None
@@ -181,12 +179,15 @@ def make_network(
     """Networks for the inputs that columns become, one for each seed."""
     defaults = chosen.defaults.network
     return EmbeddedMLP(
-        len(columns.origins),
+        len(columns.encoded_features),
         embedded_inputs(columns, defaults) if chosen.embeddings else [],
         chosen.hidden,
         outputs,
         seeds,
         activation=chosen.activation,
+        frequencies_per_input=defaults.frequencies_per_input,
+        embedding_size=defaults.embedding_size,
+        initial_frequency_scale=defaults.initial_frequency_scale,
     )
 
 
@@ -198,8 +199,8 @@ def embedded_inputs(columns: Columns, defaults: NetworkDefaults) -> list[int]:
     numeric = {i for i, kind in enumerate(columns.kinds) if kind == "number"}
     found = [
         place
-        for place, origin in enumerate(columns.origins)
-        if origin.column in numeric and origin.role == "value"
+        for place, feature in enumerate(columns.encoded_features)
+        if feature.column in numeric and feature.content == "value"
     ]
     return found if len(found) <= defaults.max_embedded_inputs else []
 
@@ -227,7 +228,7 @@ def _train(
     folds: Folds | None,
     seed: int,
     progress: Progress | None,
-) -> tuple[Trainer, Folds | None]:
+) -> tuple[Trainer[EmbeddedMLP], Folds | None]:
     """The trainer that ran to the end, and the folds of the members that are left."""
     seeds, learnt = [seed + member for member in range(chosen.members)], learnt_part(objective)
     network = make_network(columns, chosen, learnt.outputs, seeds).to(members.x.device)
@@ -241,7 +242,9 @@ def _train(
     return pruned, folds if pruned is trainer else folds.of_members(pair)
 
 
-def _sharp_head(trainer: Trainer, objective: Objective, chosen: Hyperparameters) -> Head | None:
+def _sharp_head(
+    trainer: Trainer[EmbeddedMLP], objective: Objective, chosen: Hyperparameters
+) -> Head | None:
     """The output layer of the sharp histogram, if the networks have learnt from a blurred one."""
     if not isinstance(objective, TwoHeadObjective):
         return None
@@ -255,7 +258,7 @@ def _sharp_head(trainer: Trainer, objective: Objective, chosen: Hyperparameters)
     )
 
 
-def _refit_on_all_rows(trainer: Trainer, chosen: Hyperparameters) -> None:
+def _refit_on_all_rows(trainer: Trainer[EmbeddedMLP], chosen: Hyperparameters) -> None:
     """Small steps on all rows: a member that its fold has judged may learn from it, too."""
     settings = refit_settings(trainer, chosen)
     if settings is not None:
@@ -265,7 +268,7 @@ def _refit_on_all_rows(trainer: Trainer, chosen: Hyperparameters) -> None:
         Trainer(network, objective, data, settings, seeds, standardize=False).run()
 
 
-def refit_settings(trainer: Trainer, chosen: Hyperparameters) -> Settings | None:
+def refit_settings(trainer: Trainer[EmbeddedMLP], chosen: Hyperparameters) -> Settings | None:
     """A share of the epochs that were best, in the time that is left, or None if none is left."""
     settings, limit = trainer.settings, trainer.settings.max_seconds
     left = None if limit is None else limit - trainer.seconds

@@ -104,10 +104,10 @@ class Forest:
 
 @dataclass(frozen=True)
 class GrownTrees:
-    """A forest, and what its trees predict for the judges of all folds in turn, which are new to
-    them.
+    """A forest, and what its trees predict for rows that are new to them.
 
-    `targets` are the true values there, and `error` is the root of the mean squared error.
+    `held_out` are predictions for the judges of all folds in turn, `targets` the true values
+    there, and `error` is the root of the mean squared error.
     """
 
     forest: Forest

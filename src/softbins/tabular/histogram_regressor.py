@@ -30,7 +30,7 @@ from softbins.tabular.fit import fit_table
 from softbins.tabular.forest import Forest
 from softbins.tabular.hyperparameters import Hyperparameters, Optimizer, resolve
 from softbins.tabular.objectives import TwoHeadObjective, distribution_part, histogram_objective
-from softbins.tabular.scaling import Kind as ScalingKind
+from softbins.tabular.scaling import ScalingKind
 from softbins.tabular.tune import tune_table
 
 Auto = Literal["auto"]
@@ -145,6 +145,7 @@ class HistogramRegressor(StackedRegressor):
     >>> low, high = model.predict_interval(X[:3], coverage=0.9).T
     >>> bool((low < mean).all() and (mean < high).all())
     True
+
     """
 
     objective = "hl-gaussian"
@@ -228,6 +229,7 @@ class HistogramRegressor(StackedRegressor):
         >>> from softbins import HistogramRegressor
         >>> HistogramRegressor.as_in_paper(bins=50).hidden
         (64, 64, 64, 64)
+
         """
         return cls(**(PAPER_PARAMETERS | changes))
 
@@ -273,6 +275,7 @@ class HistogramRegressor(StackedRegressor):
         self : HistogramRegressor
             The fitted regressor, with the chosen parameters set; `tuning_` has all that was
             tried.
+
         """
         data, _ = self._training_data(X, y, sample_weight)
         with one_thread(), progress_bar(self.progress) as show:
@@ -330,6 +333,7 @@ class HistogramRegressor(StackedRegressor):
         -------
         intervals : array of shape (n_samples, 2)
             Low and high ends.
+
         """
         check_is_fitted(self)
         if not calibrated or self.aggregator_ is None:
@@ -378,7 +382,7 @@ class HistogramRegressor(StackedRegressor):
         self.forest_ = Forest.from_tensors(tensors) if header["trees"] else None
         shape = header["network"]
         self.network_ = EmbeddedMLP(
-            len(self.columns_.origins),
+            len(self.columns_.encoded_features),
             shape["embedded"],
             shape["hidden"],
             self.objective_.outputs,

@@ -1,4 +1,4 @@
-"""From the parameters of a `HistogramRegressor` to what a fit uses: checked, and "auto" resolved."""
+"""From parameters of a `HistogramRegressor` to what a fit uses: checked, with "auto" resolved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from softbins.bins import Bins
 from softbins.nn.embedded_pass import Activation
 from softbins.nn.settings import Settings
 from softbins.tabular.defaults import Defaults, Preset, PresetBudget, TrainingDefaults
-from softbins.tabular.scaling import Kind as ScalingKind
+from softbins.tabular.scaling import ScalingKind
 
 Optimizer = Literal["adam", "muon"]
 

@@ -39,6 +39,7 @@ def load(path: str | os.PathLike[str]) -> NeuralRegressor | HistogramRegressor:
     ...     again = softbins.load(os.path.join(folder, "small.model"))
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
+
     """
     regressor: NeuralRegressor | HistogramRegressor
     regressor = read_model(path, (NeuralRegressor, HistogramRegressor))

@@ -1,4 +1,4 @@
-"""`NeuralRegressor`: the paper's network with any of its objectives, as a scikit-learn estimator."""
+"""`NeuralRegressor`: the paper's network with any of its objectives, for scikit-learn."""
 
 from __future__ import annotations
 
@@ -118,6 +118,7 @@ class NeuralRegressor(StackedRegressor):
     >>> model = NeuralRegressor("hl-gaussian", (32, 32), max_epochs=20, random_state=0)
     >>> model.fit(X, y).predict_interval(X[:3], coverage=0.9).shape
     (3, 2)
+
     """
 
     def __init__(
@@ -219,17 +220,18 @@ class NeuralRegressor(StackedRegressor):
 
     def _trainer(
         self, data: TrainingData, objective: Objective, scaling: Scaling, settings: Settings
-    ) -> Trainer:
-        device, y = chosen_device(self.device), float_targets(data.target)
+    ) -> Trainer[StackedMLP]:
+        device = chosen_device(self.device)
+        y = float_targets(data.target).to(device)
         first = int(check_random_state(self.random_state).randint(2**31 - 1))
         seeds = [first + member for member in range(self.members)]
         rows, validation = self._split(data.n_rows, seeds)
         members = MemberData(
             x=scaling(data.features).to(device),
-            y=y.to(device),
+            y=y,
             rows=rows,
             validation=validation,
-            weight=None if data.weight is None else torch.from_numpy(data.weight).to(device, y.dtype),
+            weight=None if data.weight is None else torch.from_numpy(data.weight).to(y),
         )
         inputs, outputs = members.x.shape[1], objective.outputs
         network = StackedMLP(inputs, self.hidden, outputs, seeds, self.dropout).to(device)
@@ -272,5 +274,5 @@ class NeuralRegressor(StackedRegressor):
             bins = self.bins_ = Bins(tensors.pop("edges"))
         low, high = header["range"]
         self.objective_ = self._objective_on(low, high, bins)
-        inputs, outputs = len(self.columns_.origins), self.objective_.outputs
+        inputs, outputs = len(self.columns_.encoded_features), self.objective_.outputs
         self.network_ = StackedMLP(inputs, self.hidden, outputs, range(self.members), self.dropout)

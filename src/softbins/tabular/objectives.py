@@ -26,13 +26,13 @@ def histogram_objective(bins: Bins, sigma: float) -> PrecomputedObjective:
 class PrecomputedObjective(HistogramObjective):
     """HL-Gaussian for a table: targets become histograms once, for all epochs."""
 
-    def encoded(self, y: Tensor) -> Tensor:
+    def precompute_targets(self, y: Tensor) -> Tensor:
         """The weights p of the targets' histograms."""
         return self.weights(y.double()).float()
 
-    def gradient(self, outputs: Tensor, encoded: Tensor, weight: Tensor | None) -> Tensor:
+    def gradient(self, outputs: Tensor, precomputed: Tensor, weight: Tensor | None) -> Tensor:
         """The gradient f - p (Appendix A), times the weights of the rows."""
-        gradient = outputs.softmax(-1).sub_(encoded)
+        gradient = outputs.softmax(-1).sub_(precomputed)
         if weight is None:
             return gradient.div_(outputs.shape[-2])
         return gradient.mul_(weight.unsqueeze(-1))
@@ -64,13 +64,13 @@ class UnequalBinsObjective(PrecomputedObjective):
         share = ((value - start) / (end - start)).clamp(0, 1)
         return torch.lerp(places[right - 1], places[right], share).to(y.dtype)
 
-    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         """The loss -sum_i p_i log f_i of every row."""
-        return super().rows(outputs, self.place(y))
+        return super().losses(outputs, self.place(y))
 
-    def total(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+    def batch_loss(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
         """The same for all rows at once."""
-        return super().total(outputs, self.place(y), weight)
+        return super().batch_loss(outputs, self.place(y), weight)
 
     def weights(self, y: Tensor) -> Tensor:
         """The target's distribution over the bins."""
@@ -98,10 +98,10 @@ class TwoHeadObjective(Objective):
         """The outputs of the blurred histogram, and behind them those of the sharp one."""
         return self.blurred.outputs + self.sharp.outputs
 
-    def rows(self, outputs: Tensor, y: Tensor) -> Tensor:
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         """The sum of both losses for every row."""
         blurred, sharp = self._parts(outputs)
-        return self.blurred.rows(blurred, y) + self.sharp.rows(sharp, y)
+        return self.blurred.losses(blurred, y) + self.sharp.losses(sharp, y)
 
     def decode(self, outputs: Tensor) -> Tensor:
         """The mean of the blurred histogram, no farther than the sharp one reaches."""
@@ -116,9 +116,9 @@ class TwoHeadObjective(Objective):
         """The sharp histogram of every row."""
         return self.sharp.distribution(self._parts(outputs)[1])
 
-    def constant(self, y: Tensor) -> Tensor:
+    def outputs_for(self, y: Tensor) -> Tensor:
         """Both histograms of a target, as outputs."""
-        return torch.cat([self.blurred.constant(y), self.sharp.constant(y)], -1)
+        return torch.cat([self.blurred.outputs_for(y), self.sharp.outputs_for(y)], -1)
 
     def _parts(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
         first, second = outputs.split([self.blurred.outputs, self.sharp.outputs], -1)

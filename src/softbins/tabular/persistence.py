@@ -82,7 +82,7 @@ def _restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor])
     regressor.network_.load_state_dict(tensors)
     regressor.network_ = regressor.network_.double().eval()
     regressor.history_, regressor.n_epochs_ = header["history"], header["epochs"]
-    regressor.n_features_in_ = len(columns.parts)
+    regressor.n_features_in_ = len(columns.encoders)
     if columns.names is not None:
         regressor.feature_names_in_ = np.asarray(columns.names, dtype=object)
 

@@ -1,4 +1,4 @@
-"""Features as a network likes them: small numbers about zero, and no outliers."""
+"""Scaling of the features before a network sees them: around zero, without outliers."""
 
 from __future__ import annotations
 
@@ -11,22 +11,28 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Array = NDArray[np.float64]
-Kind = Literal["robust", "standard"]
+from softbins.tabular.defaults import DEFAULTS
 
-LIMIT = 4.0  # that no robustly scaled feature exceeds
-LARGEST = np.finfo(np.float64).max
-CHUNK = 65_536  # rows at a time: a second copy of all of them in float64 takes too much memory
+Array = NDArray[np.float64]
+ScalingKind = Literal["robust", "standard"]
+
+MAX_ROBUST_VALUE = DEFAULTS.columns.max_robust_value
+MAX_FLOAT64 = np.finfo(np.float64).max
+# Rows are scaled in chunks, because a second float64 copy of all of them would need much memory.
+CHUNK_ROWS = 65_536
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Features minus `center` over `scale`, bent so that nothing exceeds `limit`.
+    """Subtracts `center`, divides by `scale`, and compresses what is left to within `limit`.
 
-    z becomes a / sqrt(1 + (a / limit)^2) with a = asinh(z): z itself near 0, a logarithm farther
-    out, where many features are spread over orders of magnitude, and never more than the limit.
-    (RealMLP's clip, without the logarithm: Holzmueller, Grinsztajn and Steinwart, 2024.) Without
-    a limit it is z.
+    With a = asinh(z), z becomes a / sqrt(1 + (a / limit)^2). Near 0 that is z itself. Farther out
+    it is a logarithm, as many features spread over orders of magnitude, and it never exceeds the
+    limit. (RealMLP compresses without the logarithm: Holzmueller, Grinsztajn and Steinwart, 2024.)
+    An infinite limit compresses nothing.
+
+        scaling = Scaling.fit(features, "robust")
+        scaling(features)  # (n, d) in float32, for features (n, d)
     """
 
     center: Array
@@ -34,46 +40,46 @@ class Scaling:
     limit: float = math.inf
 
     @classmethod
-    def of(cls, features: Array, kind: Kind) -> Scaling:
-        """The scaling of that kind, learnt from features (n, d)."""
-        if kind not in get_args(Kind):
+    def fit(cls, features: Array, kind: ScalingKind) -> Scaling:
+        """Learn a scaling of that kind from features (n, d)."""
+        if kind not in get_args(ScalingKind):
             raise ValueError(f"scaling: expected 'robust' or 'standard', got {kind!r}")
         return cls.robust(features) if kind == "robust" else cls.standard(features)
 
     @classmethod
     def standard(cls, features: Array) -> Scaling:
-        """Features minus their mean; networks divide by the deviation themselves."""
+        """Subtract the mean; networks divide by the standard deviation themselves."""
         return cls(features.mean(axis=0), np.ones(features.shape[1]))
 
     @classmethod
-    def robust(cls, features: Array) -> Scaling:
-        """Distances from the median in quartile distances, bent.
+    def robust(cls, features: Array, limit: float = MAX_ROBUST_VALUE) -> Scaling:
+        """Subtract the median, divide by the distance between the quartiles, and compress.
 
-        Where half of the values or more are the same, half of their range stands in.
+        Where the quartiles are equal, half of the range takes the place of their distance.
         """
         levels = (0.0, 0.25, 0.5, 0.75, 1.0)
-        # A method that takes no means, which may overflow.
+        # The inverted CDF returns values that are there; the mean of two large ones may overflow.
         found = [np.quantile(column, levels, method="inverted_cdf") for column in features.T]
         low, first, median, third, high = np.stack(found, 1)
         with np.errstate(over="ignore"):
             scale = np.where(third > first, third - first, high / 2 - low / 2)
-        return cls(median, np.where(scale > 0, scale.clip(max=LARGEST), 1.0), LIMIT)
+        return cls(median, np.where(scale > 0, scale.clip(max=MAX_FLOAT64), 1.0), limit)
 
     def __call__(self, features: Array) -> Tensor:
-        """Scaled features in float32."""
+        """Scaled features (n, d) in float32."""
         scaled = np.empty(features.shape, dtype=np.float32)
-        with np.errstate(over="ignore"):  # the largest number is as good as infinity
-            for start in range(0, len(features), CHUNK):
-                part = slice(start, start + CHUNK)
-                scaled[part] = self._bent((features[part] - self.center) / self.scale)
+        with np.errstate(over="ignore"):  # infinity is as good as the largest number
+            for start in range(0, len(features), CHUNK_ROWS):
+                chunk = slice(start, start + CHUNK_ROWS)
+                scaled[chunk] = self._compress((features[chunk] - self.center) / self.scale)
         return torch.from_numpy(scaled)
 
-    def _bent(self, z: Array) -> Array:
+    def _compress(self, z: Array) -> Array:
         if self.limit == math.inf:
             return z
-        a: Array = np.arcsinh(z.clip(-LARGEST, LARGEST))
-        bent: Array = a / np.hypot(1.0, a / self.limit)
-        return bent
+        a: Array = np.arcsinh(z.clip(-MAX_FLOAT64, MAX_FLOAT64))
+        compressed: Array = a / np.hypot(1.0, a / self.limit)
+        return compressed
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything as tensors, for a model file."""
@@ -82,7 +88,7 @@ class Scaling:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Scaling:
-        """What `tensors` gave, taken out of the tensors of a model file."""
+        """The scaling that `tensors` wrote, removed from the tensors of a model file."""
         names = ("center", "scale", "limit")
         center, scale, limit = (tensors.pop(f"scaling.{name}").numpy() for name in names)
         return cls(center, scale, float(limit))

@@ -115,7 +115,7 @@ def narrowest_temperature(
     temperature: Temperature,
     defaults: CalibrationDefaults,
 ) -> Temperature:
-    """The temperature, the given one or a higher one, at which conformal intervals are narrowest."""
+    """The given temperature, or a higher one at which conformal intervals are narrower."""
     if len(rows.y) < defaults.min_rows_for_interval_temperature:
         return temperature
     few = rows.at_most(defaults.bin_split_rows)

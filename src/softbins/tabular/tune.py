@@ -69,7 +69,7 @@ def tune_table(
     trainer.run(progress)
     errors = trainer.best_score.view(len(tried), -1).mean(1).tolist()
     best = errors.index(min(errors)) * len(folds.parts)
-    trainer.network.keep(torch.arange(best, best + len(folds.parts)))
+    trainer.network.keep_members(torch.arange(best, best + len(folds.parts)))
     histograms = _judge_histograms(trainer, data, chosen, trees, folds)
     parameters = best_settings(tried, errors, defaults.min_gain)
     return Tuned(parameters | _best_histogram(histograms), _report(tried, errors) + histograms)
@@ -100,7 +100,7 @@ def best_settings(
     return parameters
 
 
-def member_decay(trainer: Trainer, decays: Tensor) -> Callable[[Adam], None]:
+def member_decay(trainer: Trainer[Any], decays: Tensor) -> Callable[[Adam], None]:
     """AdamW's weight decay after a step, with each member's own strength (members,)."""
 
     @torch.no_grad()
@@ -130,7 +130,7 @@ def _trainer(
     folds: Folds,
     tried: Sequence[Candidate],
     seed: int,
-) -> Trainer:
+) -> Trainer[EmbeddedMLP]:
     """A trainer of all candidates, each as often as there are folds."""
     members = [candidate for candidate in tried for _ in folds.parts]
     seeds = [seed + fold for _ in tried for fold in range(len(folds.parts))]
@@ -138,7 +138,7 @@ def _trainer(
     settings = _settings(chosen)
     y = float_targets(data.target)
     table = MemberData(
-        x=Scaling.of(data.features, chosen.scaling)(data.features),
+        x=Scaling.fit(data.features, chosen.scaling)(data.features),
         y=y,
         rows=folds.training_rows(settings.batch_size) * len(tried),
         validation=folds.held_out * len(tried),
@@ -188,7 +188,7 @@ def _objective(
 
 @torch.no_grad()
 def _judge_histograms(
-    trainer: Trainer,
+    trainer: Trainer[EmbeddedMLP],
     data: TrainingData,
     chosen: Hyperparameters,
     trees: GrownTrees | None,
@@ -201,9 +201,7 @@ def _judge_histograms(
     """
     if isinstance(chosen.bins, Bins):
         return []
-    tried = list(
-        dict.fromkeys([(chosen.bins, chosen.sigma), *chosen.defaults.tuning.histograms])
-    )
+    tried = list(dict.fromkeys([(chosen.bins, chosen.sigma), *chosen.defaults.tuning.histograms]))
     objectives = [
         histogram_objective(choose_bins(data, chosen, trees, count, sigma), sigma)
         for count, sigma in tried
@@ -218,14 +216,13 @@ def _judge_histograms(
 
 
 def _errors_of_heads(
-    trainer: Trainer,
+    trainer: Trainer[EmbeddedMLP],
     objectives: Sequence[HistogramObjective],
     chosen: Hyperparameters,
     folds: Folds,
 ) -> list[float]:
     """The mean CRPS, at its best temperature, of a head for each objective."""
     network, members = trainer.network, len(folds.parts)
-    assert isinstance(network, EmbeddedMLP)
     data = replace(trainer.data, rows=trainer.rows[:members], validation=None)
     seeds, settings = trainer.seeds[:members], trainer.settings
     how = chosen.defaults.training.head

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_X_y
 from sklearn.utils.validation import validate_data
 
-from softbins.tabular.columns import AS_CATEGORIES, DATES, Array, Columns, library_of
+from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
+from softbins.tabular.frames import DATES_NOT_TAKEN, HOW_TO_PASS_CATEGORIES, Array, frame_library
 
 MAX_TARGET = 1e37  # that float32 can train, and one over the smallest spread of targets
 
@@ -48,7 +49,7 @@ def _checked(
     estimator: Any, X: Any, y: Any = "no_validation", reset: bool = True, text: bool = False
 ) -> Any:
     """What scikit-learn checks, for DataFrames without making them arrays of numbers."""
-    if library_of(X) is not None:
+    if frame_library(X) is not None:
         checked = validate_data(estimator, X, y, reset=reset, skip_check_array=True)
         if 0 in X.shape:
             raise ValueError(f"X: found 0 sample(s) or feature(s), shape {X.shape}; need 1 of each")
@@ -57,7 +58,7 @@ def _checked(
         return X, check_X_y(np.zeros((len(X), 1)), y, y_numeric=True, estimator=estimator)[1]
     kind = np.asarray(X).dtype.kind
     if kind in "mM":
-        raise ValueError(f"X: {DATES}")
+        raise ValueError(f"X: {DATES_NOT_TAKEN}")
     how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     if text and kind in "OUT":
         how = {"dtype": object, "ensure_all_finite": False}
@@ -68,7 +69,7 @@ def _checked(
     except ValueError as error:
         if "could not convert string" not in str(error):
             raise
-        raise ValueError(f"{error}; {AS_CATEGORIES}") from error
+        raise ValueError(f"{error}; {HOW_TO_PASS_CATEGORIES}") from error
 
 
 def _check_unit(y: Array) -> None:

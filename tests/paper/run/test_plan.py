@@ -71,7 +71,7 @@ def test_the_grids_are_the_published_ones_as_far_as_they_can_be(method):
 def test_the_epsilon_that_is_left_out_is_no_distribution():
     objective = make_objective("hl-uniform", 0.0, 1.0, epsilon=0.1)
     with pytest.raises(ValueError, match=r"with 100 bins, epsilon must lie in \[0, 1 / 100\]"):
-        objective.rows(torch.zeros(1, 100), torch.tensor([0.5]))
+        objective.losses(torch.zeros(1, 100), torch.tensor([0.5]))
 
 
 @pytest.mark.parametrize("artefact", ARTEFACTS)
