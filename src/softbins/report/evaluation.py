@@ -20,9 +20,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Predictions of a model for some rows beside the targets of these rows; see `evaluate`.
+    """Predictions of a model for some rows beside the targets of these rows.
 
-    Attributes
+    `evaluate` makes it. The parameters are its attributes as well.
+
+    Parameters
     ----------
     model : HistogramRegressor or NeuralRegressor
         The fitted estimator that predicted.
@@ -104,6 +106,17 @@ class Evaluation:
         dict
             The ``objective`` of the model, the number of ``rows``, the coverage that the
             ``interval`` is made for (None if there is none), and the `scores`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from softbins import NeuralRegressor
+        >>> from softbins.evaluation import evaluate
+        >>> x = np.linspace(0, 1, 60)[:, None]
+        >>> model = NeuralRegressor("l2", hidden=(8,), max_epochs=2).fit(x, 3 * x[:, 0])
+        >>> summary = evaluate(model, x, 3 * x[:, 0]).summary()
+        >>> summary["objective"], summary["rows"], summary["interval"]
+        ('l2', 60, None)
         """
         interval = None if self.interval is None else self.coverage
         judged = {"objective": self.model.objective, "rows": len(self.y), "interval": interval}
@@ -117,6 +130,17 @@ class Evaluation:
         list of str
             Whole sentences: that the model predicts numbers only, or how many targets lie outside
             the bins, where the likelihood is zero. Empty if there is nothing to say.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import torch
+        >>> from softbins import Bins, Histogram
+        >>> from softbins.evaluation import Evaluation
+        >>> two = Histogram(Bins.uniform(0, 1, 4), probs=torch.full((2, 4), 0.25))
+        >>> y, mean, interval = np.array([0.5, 3.0]), np.full(2, 0.5), np.array([[0.0, 1.0]] * 2)
+        >>> Evaluation(None, y, mean, distribution=two, interval=interval, coverage=0.9).remarks()
+        ['1 of 2 targets lie outside the bins, [0, 1], where the density is zero.']
         """
         if self.distribution is None:
             return [
