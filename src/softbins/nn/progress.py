@@ -1,7 +1,6 @@
 """A progress bar for training: one line in a terminal or a notebook, nothing anywhere else.
 
-with progress_bar(True) as show:
-    trainer.run(show)
+Training runs inside of it: ``with progress_bar(True) as show: trainer.run(show)``.
 """
 
 from __future__ import annotations
