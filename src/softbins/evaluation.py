@@ -1,8 +1,17 @@
-"""A model judged on rows that it has not seen: scores, and one HTML page.
+"""Models and methods judged by rows that they have not seen: scores, and one HTML page.
 
-This is the public name of `softbins.report`.
+`evaluate` judges a fitted estimator, `compare_methods` the methods of the paper on a table.
 """
 
+from softbins.report.comparison import compare_methods, comparison_page
+from softbins.report.description import description
 from softbins.report.evaluation import Evaluation, evaluate, predictions
 
-__all__ = ["Evaluation", "evaluate", "predictions"]
+__all__ = [
+    "Evaluation",
+    "compare_methods",
+    "comparison_page",
+    "description",
+    "evaluate",
+    "predictions",
+]

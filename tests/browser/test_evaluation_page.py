@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from softbins import HistogramRegressor
-from softbins.report.evaluation import comparison_page, evaluate, summarised
+from softbins.evaluation import comparison_page, evaluate
+from softbins.report.comparison import summarize_folds
 
 # The browser and what it needs are the same for every page.
 from tests.browser.test_page import By, browser, pytestmark, resize  # noqa: F401
@@ -26,7 +27,7 @@ def evaluated():
 
 def compared():
     results = [
-        summarised(name, [{"mae": 12345.678 + i, "rmse": 23456.789 + i * i} for i in range(3)])
+        summarize_folds(name, [{"mae": 12345.678 + i, "rmse": 23456.789 + i * i} for i in range(3)])
         for name in METHODS
     ]
     return comparison_page(results, "houses.csv", {"rows": 60, "folds": 3})

@@ -1,27 +1,28 @@
-"""The options of the command line: how they are read and checked."""
+"""The options and arguments that several commands share: how they are read and checked.
+
+An option's variable has the name of the parameter that it becomes.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-import softbins.cli.table_files as tables
-from softbins._extras import optional_import
-
-HISTOGRAMS = ("l2-softmax", "hl-onebin", "hl-uniform", "hl-gaussian")
-OBJECTIVES = ("l2", "l1", "l2-noise", "l2-clipping", *HISTOGRAMS, "mdn")
-METHODS = ("linear", *OBJECTIVES)
-PICTURES = (".svg", ".png", ".pdf")
-PAGES = (".html", ".htm")
+from softbins.cli.output_files import check_new_file, check_page_name
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Callback = Callable[[click.Context, click.Parameter, Any], Any]
 
-# The names of options in the functions are those of the parameters that they become.
+# The same as in `softbins.nn.objectives`, which would load torch.
+OBJECTIVES = (
+    *("l2", "l1", "l2-noise", "l2-clipping"),
+    *("l2-softmax", "hl-onebin", "hl-uniform", "hl-gaussian", "mdn"),
+)
+METHODS = ("linear", *OBJECTIVES)
 
 
 def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
@@ -30,12 +31,12 @@ def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help, with a mark that keeps click from joining the lines."""
+    r"""The end of a command's help; the mark \b keeps click from joining the lines."""
     return "\n".join(["\b", "Examples:", *(f"  softbins {line}" for line in lines)])
 
 
 def between(low: float, high: float) -> Callback:
-    """Checks numbers, one or several; NaN, which passes click's own ranges, is refused."""
+    """Check one number or several; NaN, which passes click's own ranges, is refused."""
     below = f" and less than {high:g}" if math.isfinite(high) else ", and finite"
 
     def check(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -48,7 +49,7 @@ def between(low: float, high: float) -> Callback:
 
 
 def listed(kind: click.types.ParamType[Any], repeats: bool = False) -> Callback:
-    """Reads items with commas between them."""
+    """Read items with commas between them; an item may come twice only if `repeats`."""
 
     def read(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
         if value is None:
@@ -61,54 +62,34 @@ def listed(kind: click.types.ParamType[Any], repeats: bool = False) -> Callback:
     return read
 
 
-def levels(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-    """Reads probabilities with commas between them."""
-    return between(0, 1)(context, parameter, listed(click.FLOAT)(context, parameter, value))
+def probabilities(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """Read probabilities with commas between them."""
+    return PROBABILITY(context, parameter, listed(click.FLOAT)(context, parameter, value))
 
 
-def new_file(check: Callable[[str], object] = str) -> Callback:
-    """Checks that a file can be written, before the work that is to be written to it."""
+def new_file(check_name: Callable[[str], object] = str, stdout: bool = False) -> Callback:
+    """Check that a file can be written, before the work that is to be written to it.
 
-    def checked(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-        if value is None or (value == "-" and check is tables.check_suffix):
+    `check_name` raises a ValueError for a name that does not fit; "-" is allowed if `stdout`.
+    """
+
+    def check(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+        if value is None or (stdout and value == "-"):
             return value
         try:
-            check(value)
-            tables.check_new_file(value)
+            check_name(value)
+            check_new_file(value)
         except ValueError as error:
             raise click.BadParameter(str(error)) from error
         return Path(value)
 
-    return checked
-
-
-def picture_format(name: str) -> str:
-    """The kind of picture that a file's suffix asks for."""
-    suffix = Path(name).suffix.lower()
-    if suffix not in PICTURES:
-        raise ValueError(f"{name}: unknown kind of picture; use one of {', '.join(PICTURES)}")
-    return suffix[1:]
-
-
-def check_page(name: str) -> None:
-    """Raise unless a file's suffix says that it is a page."""
-    if Path(name).suffix.lower() not in PAGES:
-        raise ValueError(f"{name}: a page is written to a file that ends in {' or '.join(PAGES)}")
-
-
-def check_drawn(paths: list[Path | None], *inputs: Path) -> None:
-    """Raise unless what is asked for can be drawn, and replaces nothing that is read."""
-    for path in filter(None, paths):
-        tables.check_different(path, *inputs)
-        if path.suffix.lower() in PAGES:
-            optional_import("jinja2", "plots")
-        optional_import("matplotlib", "plots")
+    return check
 
 
 def epochs(name: str, **default: Any) -> Callable[[Command], Command]:
     """--epochs, for the parameter of that name."""
     text = "Passes over the data, at most."
-    return option("--epochs", name, type=click.IntRange(min=1), help=text, **default)
+    return option("--epochs", name, type=COUNT, help=text, **default)
 
 
 def seed(name: str) -> Callable[[Command], Command]:
@@ -117,67 +98,14 @@ def seed(name: str) -> Callable[[Command], Command]:
     return option("--seed", name, type=click.IntRange(0, 2**32 - 1), default=0, help=text)
 
 
+COUNT = click.IntRange(min=1)
+POSITIVE = between(0, math.inf)
+PROBABILITY = between(0, 1)
+
 DATA = click.argument("data", type=click.Path(path_type=Path))
 MODEL = click.argument("model", type=click.Path(path_type=Path))
 TARGET = click.option("--target", required=True, metavar="COL", help="Column to predict.")
 PAGE = click.option(
-    "--page", metavar="FILE", callback=new_file(check_page), help="Write it as one .html page."
+    "--page", metavar="FILE", callback=new_file(check_page_name), help="Write it as one .html page."
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-COUNT = click.IntRange(min=1)
-SIZES, CHOSEN = listed(COUNT, repeats=True), listed(click.Choice(METHODS))
-POSITIVE, SHARE = between(0, math.inf), between(0, 1)
-TABLE, PICTURE = new_file(tables.check_suffix), new_file(picture_format)
-
-
-# How to train
-
-TABULAR = "hl-gaussian"  # the objective with an estimator made for tables
-OWN = {"preset": "--preset", "trees": "--no-trees", "plain": "--plain"}
-CHOOSES: dict[str, Any] = {"default": None, "show_default": "chosen for the table"}
-FAST = "Fast takes a quarter of the time, or half for few rows."
-STOPPING = "Hold rows out, keep the best epoch on them and calibrate; the default for hl-gaussian."
-TRAINING = (
-    option("--objective", type=click.Choice(OBJECTIVES), default=TABULAR),
-    option("--preset", type=click.Choice(["default", "fast"]), help=FAST),
-    option("--hidden", callback=SIZES, help="Sizes of hidden layers, such as 64,64.", **CHOOSES),
-    option("--bins", type=click.IntRange(min=2), help="Bins of the histogram.", **CHOOSES),
-    option("--sigma", type=float, callback=POSITIVE, help="Blur, in bins.", **CHOOSES),
-    option("--members", type=COUNT, help="Networks to average.", **CHOOSES),
-    epochs("max_epochs", **CHOOSES),
-    option("--max-seconds", type=float, callback=POSITIVE, help="Time for networks, at most."),
-    option("--early-stopping/--no-early-stopping", default=None, help=STOPPING),
-    click.option("--no-trees", "trees", flag_value=False, default=None, help="Only networks."),
-    click.option("--plain", is_flag=True, default=None, help="The paper's network, nothing more."),
-    seed("random_state"),
-)
-
-
-def training(command: Command) -> Command:
-    """The options that say how to train; those that are not given are None."""
-    for add in reversed(TRAINING):
-        command = add(command)
-    return command
-
-
-def check_training(given: Mapping[str, Any]) -> None:
-    """Raise if an option belongs to another objective, or contradicts another one."""
-    own = [word for name, word in OWN.items() if given[name] is not None]
-    if own and given["objective"] != TABULAR:
-        wrong = f"only {TABULAR} has it, but --objective is {given['objective']}"
-        raise click.UsageError(f"{own[0]}: {wrong}; leave one of them out")
-    if given["plain"] and len(own) > 1:
-        raise click.UsageError(f"{own[0]}: has no meaning with --plain; leave one of them out")
-
-
-def estimator(given: Mapping[str, Any], **more: Any) -> Any:
-    """An estimator with the options that were given, and its own defaults for all others."""
-    # Not at the top: they load torch, for which a mistake in a table need not wait.
-    from softbins.tabular.histogram_regressor import HistogramRegressor
-    from softbins.tabular.neural_regressor import NeuralRegressor
-
-    chosen = {name: value for name, value in given.items() if value is not None} | more
-    objective, plain = chosen.pop("objective"), chosen.pop("plain", False)
-    if objective != TABULAR:
-        return NeuralRegressor(objective, **chosen)
-    return HistogramRegressor.as_in_paper(**chosen) if plain else HistogramRegressor(**chosen)

@@ -1,1 +1,1 @@
-"""What a model is worth, as scores and as pages."""
+"""How good a model or a method is on rows that it has not seen, as scores and as HTML pages."""

@@ -1,0 +1,53 @@
+"""A fitted estimator described by plain values, for pages and for the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def description(model: Any) -> dict[str, Any]:
+    """Describe a fitted estimator: its objective, bins, columns, networks and calibration.
+
+    Parameters
+    ----------
+    model : HistogramRegressor or NeuralRegressor
+        A fitted estimator.
+
+    Returns
+    -------
+    dict
+        The same keys for every model, with None for what a model does not have: ``objective``;
+        ``bins`` (count, low and high end) and ``bias_of_bins`` (how far they may move a mean);
+        the number of ``features``, their ``names`` and ``kinds``; the sizes of ``hidden`` layers
+        and the number of networks, ``members``; and what held-out rows decided, ``share_of_trees``,
+        ``temperature`` and the number of ``calibration_rows``.
+
+    Examples
+    --------
+    >>> from softbins import NeuralRegressor
+    >>> from softbins.evaluation import description
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0]
+    >>> model = NeuralRegressor("l2", hidden=(8, 4), max_epochs=2).fit(X, y)
+    >>> about = description(model)
+    >>> about["objective"], about["hidden"], about["members"], about["bins"]
+    ('l2', [8, 4], 1, None)
+    """
+    bins, aggregator = getattr(model, "bins_", None), aggregator_of(model)
+    return {
+        "objective": model.objective,
+        "bins": bins and {"count": bins.count, "low": bins.low, "high": bins.high},
+        "bias_of_bins": bins and bins.bias and bins.bias._asdict(),
+        "features": model.n_features_in_,
+        "names": model.columns_.names or [],
+        "kinds": model.columns_.kinds,
+        "hidden": list(model.network_.hidden),
+        "members": model.network_.members,
+        "share_of_trees": aggregator and aggregator.share,
+        "temperature": aggregator and aggregator.temperature.t,
+        "calibration_rows": aggregator and len(aggregator.intervals["central"].depths),
+    }
+
+
+def aggregator_of(model: Any) -> Any:
+    """What a HistogramRegressor learnt from held-out rows; None for a model that held out none."""
+    return getattr(model, "finish_", None)

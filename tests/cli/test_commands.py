@@ -1,0 +1,349 @@
+"""What each command writes and prints, compared with what the library does."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from softbins import NeuralRegressor, load
+from softbins.cli.options import METHODS
+from softbins.cli.table_files import read_table, write_table
+from softbins.report.description import aggregator_of
+from softbins.report.evaluation import evaluate
+from softbins.tabular.defaults import held_out
+from softbins.tabular.fit import Fitting
+from softbins.tabular.validation import _kept
+from tests.cli.runs import FIT, PAGE, PAPER, QUICK, WHERE, houses, run, succeeds, table
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+# fit and info
+
+
+# Which errors are known depends on whether rows were held out.
+@pytest.mark.parametrize(("arguments", "part"), [(FIT, "validation"), (PAPER, "train")])
+def test_fit_saves_a_model_and_shows_a_short_table(arguments, part):
+    result = succeeds(*arguments)
+    shown = dict(map(str.strip, line.split("  ", 1)) for line in result.stdout.splitlines())
+    assert list(shown) == [
+        *("model", "objective", "rows", "features", "kinds", "epochs", f"{part} mae"),
+        f"{part} rmse",
+    ]
+    assert shown["kinds"] == "number 2"
+    assert (shown["rows"], shown["features"], shown["epochs"]) == ("60", "2", "3")
+    assert list(load("new.model").feature_names_in_) == ["width", "height"]
+    assert result.stderr == ""
+
+
+def test_options_survive_the_file():
+    succeeds(*FIT, "--sigma", "1.5", "--max-seconds", "60", "--preset", "fast", "--seed", "7")
+    found = load("new.model")
+    names = ["hidden", "bins", "sigma", "members", "max_epochs", "max_seconds", "preset", "trees"]
+    values = [found.get_params()[name] for name in [*names, "random_state", "progress"]]
+    assert values == [(8,), 20, 1.5, 2, 3, 60.0, "fast", False, 7, False]
+    succeeds(*WHERE, *QUICK, "--objective", "hl-uniform")
+    assert type(load("new.model")) is NeuralRegressor
+
+
+def test_trees_take_part_unless_they_are_left_out():
+    frame = table(200).assign(y=lambda d: np.sign(d["width"]) + (d["height"] > 0.5))
+    frame.to_csv("steps.csv", index=False)
+    shares = []
+    for more in ([], ["--no-trees"]):
+        arguments = [*QUICK, "--members", "2", *more]
+        succeeds("fit", "steps.csv", *WHERE[2:], *arguments)
+        shares.append(json.loads(succeeds("info", "new.model", "--json").stdout)["share_of_trees"])
+    # Three epochs teach a network little, and steps are what trees are made of.
+    assert shares[0] > 0.5
+    assert shares[1] == 0
+
+
+def test_the_same_seed_gives_the_same_file(folder):
+    succeeds(*FIT, "-o", "1.model")
+    succeeds(*FIT, "-o", "2.model")
+    succeeds(*FIT, "-o", "3.model", "--seed", "1")
+    first, second, third = ((folder / f"{i}.model").read_bytes() for i in (1, 2, 3))
+    assert first == second != third
+
+
+def test_the_errors_shown_are_those_of_the_saved_model():
+    frame = table()
+    shown = json.loads(succeeds(*PAPER, "--json", "--epochs", "60").stdout)
+    error = np.abs(load("new.model").predict(frame[["width", "height"]]) - frame["y"]).mean()
+    assert shown["train_mae"] == pytest.approx(error, rel=1e-4)
+
+
+def test_the_errors_shown_after_early_stopping_are_those_of_the_best_epoch(monkeypatch):
+    """It goes back to an epoch before the last, which the errors on all rows show."""
+    # The members that were judged: those in the file would have learnt from these rows, too.
+    monkeypatch.setattr(Fitting, "_see_all", lambda *_: None)
+    stopping = ["--objective", "hl-gaussian", "--plain", "--early-stopping", "--epochs", "60"]
+    frame, first = table(), np.random.RandomState(0).randint(2**31 - 1)
+    shown = json.loads(succeeds(*WHERE, *QUICK, *stopping, "--members", "2", "--json").stdout)
+    model, errors = load("new.model"), []
+    outputs = next(model._outputs(frame[["width", "height"]]))
+    for member, rows in enumerate(held_out(60, 2, first)):
+        predicted = model.objective_.decode(outputs[member, rows]).numpy()
+        errors.append(np.abs(predicted - frame["y"].to_numpy()[rows]).mean())
+    assert shown["validation_mae"] == pytest.approx(np.mean(errors), rel=1e-4)
+    # Other objectives hold out a tenth, and know the errors on the other rows as well.
+    other = [*WHERE, *QUICK, "--objective", "l2", "--early-stopping", "--epochs", "60", "--json"]
+    shown = json.loads(succeeds(*other).stdout)
+    error = np.abs(load("new.model").predict(frame[["width", "height"]]) - frame["y"]).mean()
+    found = 54 * shown["train_mae"] + 6 * shown["validation_mae"]
+    assert found == pytest.approx(60 * error, rel=1e-4)
+
+
+def test_a_member_that_has_stopped_keeps_its_best_epoch():
+    scores = [5.0, 3.0, None, float("nan"), 3.0, 4.0]
+    rows = [{"epoch": i, "validation_mae": score} for i, score in enumerate(scores, 1)]
+    for stopping, epoch in [(True, 2), (False, 6)]:
+        model = SimpleNamespace(early_stopping=stopping, monitor="mae")
+        assert _kept(model, rows)["epoch"] == epoch
+
+
+def test_a_constant_target_needs_no_epochs():
+    table().assign(y=4.0).to_csv("constant.csv", index=False)
+    shown = json.loads(succeeds("fit", "constant.csv", *FIT[2:], "--json").stdout)
+    assert (shown["epochs"], "validation_mae" in shown) == (0, False)
+    printed = succeeds("predict", "new.model", "new.csv", "-o", "-").stdout.split()[1:]
+    assert np.allclose(np.array(printed, float), 4.0, atol=0.1)
+
+
+def test_info_describes_a_model():
+    shown, model = json.loads(succeeds("info", "some.model", "--json").stdout), load("some.model")
+    assert shown["bins"] == {"count": 20, "low": model.bins_.low, "high": model.bins_.high}
+    assert shown["bias_of_bins"] == model.bins_.bias._asdict()
+    assert (shown["objective"], shown["members"], shown["hidden"]) == ("hl-gaussian", 2, [8])
+    assert (shown["features"], shown["names"]) == (2, ["width", "height"])
+    assert shown["share_of_trees"] == aggregator_of(model).share
+    assert shown["temperature"] == aggregator_of(model).temperature.t
+    assert (shown["epochs"], shown["calibration_rows"]) == (3, 16)
+    assert shown["validation_rmse"] >= shown["validation_mae"] > 0
+    text = succeeds("info", "some.model").stdout
+    assert "names             width, height\n" in text
+    assert "bins              count 20, low " in text
+    assert "bias of bins      discretisation " in text
+
+
+def test_info_leaves_out_what_a_model_has_not():
+    shown = json.loads(succeeds("info", "paper.model", "--json").stdout)
+    y = table()["y"]
+    assert shown["bins"] == {"count": 20, "low": y.min(), "high": y.max()}
+    assert (shown["members"], shown["hidden"], shown["temperature"]) == (1, [8], None)
+    text = succeeds("info", "paper.model").stdout
+    assert "temperature" not in text
+    assert "bias of bins" not in text
+    assert "bins" not in succeeds("info", "l2.model").stdout
+
+
+# predict
+
+
+def test_predict_writes_what_the_model_predicts():
+    asked = ["--interval", "0.9", "--quantiles", "0.1, 0.5", "--output", "median"]
+    result = succeeds("predict", "some.model", "data.csv", "-o", "p.csv", *asked)
+    assert (result.stdout, result.stderr) == ("", "wrote 60 predictions to p.csv\n")
+    model, x, found = load("some.model"), table().drop(columns="y"), pd.read_csv("p.csv")
+    names = ["prediction", "low_0.9", "high_0.9", "quantile_0.1", "quantile_0.5"]
+    assert list(found.columns) == names
+    expected = [
+        model.predict(x, output="median"),
+        *model.predict_interval(x, coverage=0.9).T,
+        *model.predict_quantiles(x, [0.1, 0.5]).T,
+    ]
+    assert np.array_equal(found.to_numpy().T, expected)
+
+
+def test_raw_intervals_are_those_of_the_distribution():
+    asked = ["predict", "some.model", "data.csv", "-o", "p.csv", "--interval", "0.8"]
+    x, model, found = table().drop(columns="y"), load("some.model"), []
+    for raw in ([], ["--raw"]):
+        succeeds(*asked, *raw)
+        found.append(pd.read_csv("p.csv")[["low_0.8", "high_0.8"]].to_numpy())
+    assert np.array_equal(found[0], model.predict_interval(x, 0.8))
+    assert np.array_equal(found[1], model.predict_interval(x, 0.8, calibrated=False))
+    assert np.allclose(found[1], model.predict_quantiles(x, [0.1, 0.9]))
+    assert (found[0] != found[1]).all()
+    # Other estimators calibrate nothing, so that theirs are raw in any case.
+    asked[1] = "paper.model"
+    succeeds(*asked, "--raw")
+    raw = pd.read_csv("p.csv")[["low_0.8", "high_0.8"]].to_numpy()
+    assert np.array_equal(raw, load("paper.model").predict_interval(x, 0.8))
+
+
+@pytest.mark.parametrize("name", ["p.csv.gz", "p.parquet"])
+def test_predictions_are_the_same_in_every_kind_of_table(name):
+    printed = succeeds("predict", "some.model", "new.csv", "-o", "-").stdout
+    succeeds("predict", "some.model", "new.csv", "-o", name)
+    assert read_table(name).to_csv(index=False) == printed
+    assert printed.startswith("prediction\n")
+
+
+def test_columns_are_found_by_name_or_by_position_if_the_model_has_no_names():
+    table()[["height", "y", "width"]].to_csv("turned.csv", index=False)
+    expected = succeeds("predict", "some.model", "new.csv", "-o", "-").stdout
+    assert succeeds("predict", "some.model", "turned.csv", "-o", "-").stdout == expected
+    x, y = table()[["width", "height"]].to_numpy(), table()["y"]
+    NeuralRegressor("l2", (8,), max_epochs=1).fit(x, y).save("nameless.model")
+    printed = succeeds("predict", "nameless.model", "new.csv", "-o", "-").stdout.split()[1:]
+    assert np.array_equal(np.array(printed, float), load("nameless.model").predict(x))
+    refused = run("predict", "nameless.model", "turned.csv", "-o", "-")
+    assert "needs 2 columns, without names; the table has 3" in refused.stderr
+
+
+# Columns that are no numbers
+
+# Labels that look like numbers, among one that does not, and a column with nothing in it.
+KINDS = {"size": "number", "code": "category", "sold": "boolean", "garden": "boolean"}
+KINDS |= {"town": "category", "nothing": "empty"}
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_tables_with_words_truth_and_gaps(suffix):
+    data = f"houses.{suffix}"
+    write_table(houses(), data)
+    fitted = json.loads(succeeds("fit", data, *FIT[2:], "--json").stdout)
+    assert fitted["kinds"] == {"number": 1, "category": 2, "boolean": 2, "empty": 1}
+    shown = json.loads(succeeds("info", "new.model", "--json").stdout)
+    assert dict(zip(shown["names"], shown["kinds"], strict=True)) == KINDS
+    assert "kinds             number, category, boolean, " in succeeds("info", "new.model").stdout
+    printed = succeeds("predict", "new.model", data, "-o", "-").stdout
+    assert np.isfinite(np.array(printed.split()[1:], float)).all()
+    # One row alone, where a label is nothing but a number, gets what it got among others.
+    write_table(houses()[:1], data)
+    alone = succeeds("predict", "new.model", data, "-o", "-").stdout
+    assert float(alone.split()[1]) == pytest.approx(float(printed.split()[1]), rel=1e-12)
+
+
+def test_compare_takes_words_truth_and_gaps():
+    houses().to_csv("houses.csv", index=False)
+    how = ["--epochs", "2", "--folds", "3", "--methods", "linear,hl-gaussian", "--json"]
+    found = json.loads(succeeds("compare", "houses.csv", "--target", "y", *how).stdout)
+    assert found["features"] == 6
+    assert all(0 < row["mae"] < 10 for row in found["results"])
+
+
+def test_predict_names_the_cell_that_is_wrong():
+    houses().to_csv("houses.csv", index=False)
+    succeeds("fit", "houses.csv", *FIT[2:])
+    for column, cell in [("size", "tall"), ("sold", "perhaps")]:
+        wrong = houses().astype({column: object})
+        wrong.loc[6, column] = cell
+        wrong.to_csv("wrong.csv", index=False)
+        refused = run("predict", "new.model", "wrong.csv", "-o", "-")
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert refused.stderr.startswith(f"softbins: wrong.csv: column {column!r}, row 7: '{cell}'")
+    # Towns that training has not seen count as missing, and nothing was learnt from nothing.
+    houses().assign(town="new", nothing="news").to_csv("new.csv", index=False)
+    houses().assign(town="").to_csv("none.csv", index=False)
+    new, none = (succeeds("predict", "new.model", f, "-o", "-") for f in ("new.csv", "none.csv"))
+    assert new.stdout == none.stdout
+
+
+# evaluate
+
+
+def test_evaluate_prints_the_scores_of_the_model(folder):
+    asked = ["evaluate", "some.model", "data.csv", "--target", "y", "--coverage", "0.8"]
+    result = succeeds(*asked, "--json")
+    model, frame = load("some.model"), table()
+    expected = evaluate(model, frame.drop(columns="y"), frame["y"], 0.8)
+    shown = json.loads(result.stdout)
+    assert shown["model"] == "some.model"
+    assert {name: shown[name] for name in expected.summary()} == expected.summary()
+    assert (shown["rows"], shown["interval"], shown["epochs"]) == (60, 0.8, 3)
+    assert shown["coverage"] == np.mean(
+        (model.predict_interval(frame[["width", "height"]], 0.8) - frame[["y"]].to_numpy()).prod(1)
+        <= 0
+    )
+    lines = dict(line.split("  ", 1) for line in succeeds(*asked).stdout.splitlines())
+    assert float(lines["median mae"]) == pytest.approx(shown["median_mae"], rel=1e-3)
+    assert not (folder / "p.html").exists()
+
+
+def test_evaluate_writes_a_page_beside_the_scores(folder):
+    asked = ["evaluate", "some.model", "data.csv", "--target", "y"]
+    result = succeeds(*asked, *PAGE)
+    assert result.stdout == succeeds(*asked).stdout
+    text = (folder / "p.html").read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert "<h1>some.model on data.csv</h1>" in text
+    assert text.count("<figure>") == 5
+
+
+def test_evaluate_tells_that_a_model_predicts_numbers_only(folder):
+    asked = ["evaluate", "l2.model", "data.csv", "--target", "y", *PAGE]
+    result = succeeds(*asked)
+    names = [line.partition("  ")[0] for line in result.stdout.splitlines()]
+    assert names[:5] == ["model", "objective", "rows", "mae", "rmse"]
+    assert result.stderr.startswith("The model (l2) predicts numbers, no distributions: only MAE")
+    assert result.stderr.count("\n") == 1
+    assert (folder / "p.html").read_text().count("<figure>") == 1
+    shown = json.loads(succeeds(*asked, "--json").stdout)
+    assert shown["crps"] is shown["interval"] is None
+
+
+def test_evaluate_takes_words_gaps_and_models_without_names():
+    houses().to_csv("houses.csv", index=False)
+    succeeds("fit", "houses.csv", *PAPER[2:])
+    shown = json.loads(succeeds("evaluate", "new.model", "houses.csv", *FIT[2:4], "--json").stdout)
+    assert shown["mae"] == pytest.approx(shown["train_mae"], rel=1e-4)
+    x, y = table()[["width", "height"]].to_numpy(), table()["y"]
+    NeuralRegressor("l2", (8,), max_epochs=1).fit(x, y).save("nameless.model")
+    asked = ["evaluate", "nameless.model", "data.csv", "--target", "y", "--json"]
+    error = np.abs(load("nameless.model").predict(x) - y).mean()
+    assert json.loads(succeeds(*asked).stdout)["mae"] == pytest.approx(error)
+
+
+# compare
+
+
+def test_compare_writes_a_page(folder):
+    asked = ["compare", "data.csv", "--target", "y", "--methods", "linear,l2", "--epochs", "1"]
+    result = succeeds(*asked, "--folds", "2", *PAGE, "--json")
+    text = (folder / "p.html").read_text()
+    for row in json.loads(result.stdout)["results"]:
+        assert f'data-value="{row["mae"]}"' in text
+        assert f'data-value="{row["rmse_stderr"]}"' in text
+    assert "<h1>Methods on data.csv</h1>" in text
+    assert text.count("<figure>") == 1
+
+
+def test_compare_ranks_every_method(folder):
+    arguments = ["compare", "data.csv", "--target", "y", "--epochs", "2", "--folds", "3"]
+    result = succeeds(*arguments, "--plot", "p.svg", "--json")
+    found = json.loads(result.stdout)
+    assert (found["rows"], found["features"], found["folds"], found["epochs"]) == (60, 2, 3, 2)
+    scores = found["results"]
+    assert {score["method"] for score in scores} == set(METHODS)
+    assert [score["mae"] for score in scores] == sorted(score["mae"] for score in scores)
+    # The target is a linear function, and two epochs teach a network little.
+    assert scores[0]["method"] == "linear"
+    for score in scores:
+        folds = [fold["mae"] for fold in score["folds"]]
+        assert score["mae"] == pytest.approx(np.mean(folds))
+        assert score["mae_stderr"] == pytest.approx(np.std(folds, ddof=1) / np.sqrt(3))
+    picture = (folder / "p.svg").read_text()
+    assert picture.startswith("<?xml")
+    assert picture.count(">hl-gaussian</text>") == 1
+    assert result.stderr == ""
+
+
+def test_compare_shows_a_table_and_puts_a_method_that_diverged_last(monkeypatch):
+    def cross_validate(x, y, method, folds, epochs, seed, progress):
+        errors = {"l2": [np.nan, 1.0], "l1": [3.0, 5.0], "mdn": [1.0, 1.0]}[method]
+        return [{"fold": i, "mae": e, "rmse": 2 * e} for i, e in enumerate(errors)]
+
+    monkeypatch.setattr("softbins.report.comparison.cross_validate", cross_validate)
+    arguments = ["compare", "data.csv", "--target", "y", "--methods", "l2,l1,mdn", "--folds", "2"]
+    assert succeeds(*arguments).stdout.splitlines() == [
+        "method  MAE        RMSE",
+        "mdn     1 ± 0      2 ± 0",
+        "l1      4 ± 1      8 ± 2",
+        "l2      nan ± nan  nan ± nan",
+    ]
+    assert json.loads(succeeds(*arguments, "--json").stdout)["results"][2]["mae"] is None
