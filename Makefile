@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check lint format paper bench bench-training bench-paper bench-accuracy docs clean
+.PHONY: help demo test test-slow check lint format paper bench bench-training bench-paper bench-accuracy bench-ablation docs site dist clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,7 +17,10 @@ help:
 	@echo "make bench-training   time stacked training against its peers: about ten minutes"
 	@echo "make bench-paper what the paper costs: about fifteen minutes"
 	@echo "make bench-accuracy DATA=folder   judge the defaults on tables, beside peers: many hours"
-	@echo "make docs        regenerate the tables and figures of README.md and docs/ from results/"
+	@echo "make bench-ablation DATA=folder   what each part of the regressor brings: many hours"
+	@echo "make docs        regenerate the tables, figures and help of README.md and docs/"
+	@echo "make site        build the site into build/site, without a warning (own environment)"
+	@echo "make dist        build wheel and sdist, check them, run README's examples from the wheel"
 	@echo "make clean       remove environments and build products"
 
 .venv/ready: pyproject.toml constraints.txt
@@ -33,6 +36,16 @@ help:
 .venv-accuracy/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-accuracy
 	.venv-accuracy/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[accuracy]"
+	@touch $@
+
+.venv-site/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-site
+	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[site]"
+	@touch $@
+
+.venv-dist/ready:
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check build twine
 	@touch $@
 
 demo: .venv/ready
@@ -75,9 +88,27 @@ bench-accuracy: .venv-accuracy/ready
 	.venv-accuracy/bin/python benchmarks/accuracy/run.py --data $(DATA)
 	.venv-accuracy/bin/python benchmarks/accuracy/table.py
 
+bench-ablation: .venv/ready
+	$(BIN)/python benchmarks/ablation/run.py --data $(DATA)
+
 docs: .venv/ready
 	$(BIN)/python docs/tables.py
 	$(BIN)/python docs/reproduction.py
+	$(BIN)/python docs/commands.py
+	$(BIN)/python docs/pictures.py
+
+site: .venv-site/ready
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/python -m mkdocs build --strict --clean
+	@echo "open build/site/index.html"
+
+dist: .venv-dist/ready
+	rm -rf dist build/wheel
+	.venv-dist/bin/python -m build --outdir dist .
+	.venv-dist/bin/python -m twine check --strict dist/*
+	$(PYTHON) scripts/check_dist.py dist
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd build && wheel/bin/python ../scripts/run_readme.py
 
 clean:
-	rm -rf .venv .venv-bench .venv-accuracy build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
+	rm -rf .venv .venv-bench .venv-accuracy .venv-site .venv-dist build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

@@ -26,8 +26,8 @@ PICTURES = {
 HEAD = """# The paper on Bike Sharing, at full scale
 
 Made by `make paper` from real data, all of it in the repository: 5 runs of up to 500 epochs for
-every method and every value of its grid. Written by `make docs` from the records in
-[results/bike](../results/bike); [deviations.md](deviations.md) says what the paper leaves open.
+every method and every value of its grid. Written by `make docs` from the records in `results/bike`;
+[Where the paper is silent](deviations.md) says what it leaves open.
 """
 
 

@@ -1,8 +1,8 @@
 """Write the tables in README.md and docs/ from the records in results/: `make docs`.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->` and comes from results/NAME.json
-or results/bike/, so that no figure is ever typed. The tests compare the pages with what this
-script would write.
+or results/bike/, so that no figure is ever typed. A table whose record is not made yet says which
+command makes it. The tests compare the pages with what this script would write.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from softbins.paper.show.artefacts import main_table
 from softbins.paper.show.render import ours, printed
 
 ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "results"
+MEASURES = {"mae": "MAE", "rmse": "RMSE", "crps": "CRPS"}
+BEST = "softbins is best, or within one standard error"
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -28,14 +32,18 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _record(name: str) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((ROOT / "results" / f"{name}.json").read_text())
+def _record(name: str, results: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((results / f"{name}.json").read_text())
     return record
 
 
-def bike() -> str:
+def _record_if_made(name: str, results: Path) -> dict[str, Any] | None:
+    return _record(name, results) if (results / f"{name}.json").exists() else None
+
+
+def bike(results: Path) -> str:
     """Test errors of all methods on Bike Sharing, beside the paper's."""
-    found = main_table("bike", SCALES["paper"], Store(ROOT / "results"), "honest")
+    found = main_table("bike", SCALES["paper"], Store(results), "honest")
     rows = []
     for row in found.rows:
         cells = [row.cells[metric] for metric in ("test_mae", "test_rmse")]
@@ -45,9 +53,9 @@ def bike() -> str:
     return table(head, rows)
 
 
-def paper_cost() -> str:
+def paper_cost(results: Path) -> str:
     """Predicted core-hours of every artefact."""
-    hours = _record("paper_cost")["core_hours"]
+    hours = _record("paper_cost", results)["core_hours"]
     names = list(next(iter(hours.values())))
     rows = [
         [dataset, *(f"{found[name]:.1f}" for name in names), f"{sum(found.values()):.0f}"]
@@ -56,7 +64,7 @@ def paper_cost() -> str:
     return table(["core-hours", *names, "sum"], rows)
 
 
-def protocol() -> str:
+def protocol(_results: Path) -> str:
     """How the experiments are run where the paper leaves it open."""
     text = (ROOT / "src/softbins/paper/show/deviations.toml").read_text()
     entries = tomllib.loads(text)["deviation"]
@@ -64,9 +72,9 @@ def protocol() -> str:
     return table(["point", "dataset", "here", "reason"], rows)
 
 
-def branches() -> str:
+def branches(results: Path) -> str:
     """Scores of the example: a row for each method, a column for each score."""
-    record = _record("branches")
+    record = _record("branches", results)
     scores = list(dict.fromkeys(row["score"] for row in record["scores"]))
     methods = list(dict.fromkeys(row["method"] for row in record["scores"]))
     cells = {(row["method"], row["score"]): row for row in record["scores"]}
@@ -79,9 +87,9 @@ def branches() -> str:
     return table([f"{record['data']}, {record['scores'][0]['runs']} runs", *scores], rows)
 
 
-def loss_speed() -> str:
+def loss_speed(results: Path) -> str:
     """Times of the loss and its peers: a row for each batch size."""
-    record = _record("loss_speed")
+    record = _record("loss_speed", results)
     names = list(record["rows"][0]["microseconds"])
     rows = [
         [
@@ -95,27 +103,75 @@ def loss_speed() -> str:
     return table(["batch", *names, "softbins is"], rows)
 
 
-def accuracy() -> str:
+def accuracy(results: Path) -> str:
     """HistogramRegressor beside other regressors: a row for each of them."""
-    record = _record("accuracy")
-    measures = {"mae": "MAE", "rmse": "RMSE", "crps": "CRPS"}
+    record = _record("accuracy", results)
 
     def cells(row: dict[str, Any]) -> list[str]:
-        found = [row.get(measure) for measure in measures]
+        found = [row.get(measure) for measure in MEASURES]
         ratios = [f"{f['ratio']:.2f}" if f else "" for f in found]
         ranks = [f"{f['rank']:.1f}" if f else "" for f in found]
         return [str(max(f["tables"] for f in found if f)), *ratios, *ranks]
 
     rows = [[row["method"], *cells(row)] for row in record["rows"]]
-    best = [f"{record['best'][measure]} of {record['tables']}" for measure in measures]
-    last = ["softbins is best, or within one standard error", "", *best, "", "", ""]
-    names = list(measures.values())
+    best = [f"{record['best'][measure]} of {record['tables']}" for measure in MEASURES]
+    last = [BEST, "", *best, "", "", ""]
+    names = list(MEASURES.values())
     return table(["", "tables", *names, *(f"rank by {name}" for name in names)], [*rows, last])
 
 
-def training_speed() -> str:
+def heldout(results: Path) -> str:
+    """Errors as multiples of ours on tables that no setting was chosen on, beside the others."""
+    chosen, record = _record("accuracy", results), _record_if_made("heldout", results)
+    known = {
+        row["method"]: {name: row[name]["ratio"] for name in MEASURES if row.get(name)}
+        for row in chosen["rows"]
+    }
+    best = [f"{chosen['best'][name]} of {chosen['tables']}" for name in MEASURES]
+    names = [f"development {name}" for name in MEASURES.values()]
+    if record is None:
+        rows = [[method, *_ratios(found)] for method, found in known.items()]
+        note = "\nThe tables that no setting was chosen on are yet to be run.\n"
+        return table(["", *names], [*rows, [BEST, *best]]) + note
+    new = {row["method"]: row for row in record["rows"]}
+    rows = [
+        [method, *_ratios(new.get(method, {})), *_ratios(known.get(method, {}))]
+        for method in dict.fromkeys([*new, *known])
+    ]
+    new_best = [f"{record['ours_best'][name]} of {record['tables']}" for name in MEASURES]
+    head = ["", *(f"held-out {name}" for name in MEASURES.values()), *names]
+    return table(head, [*rows, [BEST, *new_best, *best]])
+
+
+def _ratios(found: dict[str, float | None]) -> list[str]:
+    values = [found.get(name) for name in MEASURES]
+    return ["" if value is None else f"{value:.2f}" for value in values]
+
+
+def ablation(results: Path) -> str:
+    """What grows without each part of HistogramRegressor, on both sets of tables."""
+    record = _record_if_made("ablation", results)
+    if record is None:
+        return "The table is made by `make bench-ablation`.\n"
+    sets = {"development": "development tables", "heldout": "held-out tables"}
+    blocks = [_ablation_of(record[name], title) for name, title in sets.items() if name in record]
+    return "\n".join(blocks)
+
+
+def _ablation_of(found: dict[str, Any], title: str) -> str:
+    columns = {**MEASURES, "width": "width of 90% intervals", "seconds": "time"}
+    rows = [[row["part"], *(_growth(row[name]) for name in columns)] for row in found["rows"]]
+    return table([f"without, {found['tables']} {title}", *columns.values()], rows)
+
+
+def _growth(ratio: float | None) -> str:
+    """1.012 as +1.2%."""
+    return "" if ratio is None else f"{100 * (ratio - 1):+.1f}%".replace("-", "−")
+
+
+def training_speed(results: Path) -> str:
     """Milliseconds per training step and model: a row for each contestant."""
-    record = _record("training_speed")
+    record = _record("training_speed", results)
     names = list(record["rows"][0]["milliseconds"])
     rows = [
         [name, *(f"{row['milliseconds'][name]:.2f}" for row in record["rows"])] for name in names
@@ -123,23 +179,25 @@ def training_speed() -> str:
     return table(["ms per step and model", *(row["shape"] for row in record["rows"])], rows)
 
 
-RENDER = {
+RENDER: dict[str, Callable[[Path], str]] = {
+    "ablation": ablation,
     "accuracy": accuracy,
     "bike": bike,
     "branches": branches,
+    "heldout": heldout,
     "loss_speed": loss_speed,
     "paper_cost": paper_cost,
     "protocol": protocol,
     "training_speed": training_speed,
 }
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def rendered(text: str) -> str:
+def rendered(text: str, results: Path = RESULTS) -> str:
     """`text` with every table made anew from its record."""
 
     def fill(match: re.Match[str]) -> str:
-        return match[1] + RENDER[match[2]]() + match[3]
+        return match[1] + RENDER[match[2]](results) + match[3]
 
     return BLOCK.sub(fill, text)
 
@@ -147,4 +205,4 @@ def rendered(text: str) -> str:
 if __name__ == "__main__":
     for page in PAGES:
         page.write_text(rendered(page.read_text()))
-    print("wrote the tables of", ", ".join(page.name for page in PAGES))
+    print("wrote the tables of", len(PAGES), "pages")

@@ -43,13 +43,13 @@ def network(outputs: int) -> nn.Sequential:
 
 
 def train(net: nn.Module, loss: nn.Module, x: Tensor, y: Tensor) -> None:
-    optimiser = torch.optim.Adam(net.parameters(), lr=5e-3)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, EPOCHS)
+    optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
     for _ in range(EPOCHS):
         for rows in torch.randperm(len(x)).split(BATCH):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss(net(x[rows]), y[rows]).backward()
-            optimiser.step()
+            optimizer.step()
         schedule.step()
 
 

@@ -1,0 +1,72 @@
+"""Write docs/commands.md from what the commands say with `--help`: `make docs`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from softbins.cli import main
+
+PAGE = Path(__file__).parent / "commands.md"
+WIDTH = 90
+HEAD = """# Command line
+
+Tables in files, without any code: `pip install -c constraints.txt ".[cli,plots]"`. Written by
+`make docs` from what each command says with `--help`.
+
+```sh
+softbins fit houses.csv --target price -o houses.model --preset fast
+softbins predict houses.model new.csv -o predicted.csv --interval 0.9 --quantiles 0.1,0.5,0.9
+softbins info houses.model
+softbins evaluate houses.model sold.csv --target price --page houses.html
+softbins compare houses.csv --target price --page methods.html
+```
+
+`fit` does what [`HistogramRegressor`](api/estimators.md#softbins.HistogramRegressor) does, and
+leaves to it what is not given; `--plain` is `as_in_paper()`, and `--objective` takes any other of the
+paper's. `predict --raw` writes intervals that are not calibrated. `info` tells what a model has
+become: its bins and how far they may move a mean, how many networks, the share of the trees and the
+temperature.
+
+`evaluate` prints the MAE of the predicted means and medians, RMSE, CRPS, NLL, and how many targets
+the intervals cover and how wide they are, above the errors in training. A model that predicts
+numbers, such as one with `--objective l2`, has MAE and RMSE only. Targets outside the bins make the
+NLL infinite; their number is said on stderr and on the page. `compare --page` writes the
+cross-validated errors of all methods as a table and as bars with standard errors.
+
+Results go to stdout, everything else to stderr. The exit code is 0, or 2 if something is wrong with
+the input, which is said in one line, or 130 after Ctrl-C.
+"""
+
+
+def commands(
+    command: click.Command = main, parent: click.Context | None = None
+) -> Iterator[click.Context]:
+    """The program, and after every group its commands."""
+    name = command.name or "softbins"
+    context = click.Context(
+        command, parent, name, terminal_width=WIDTH, max_content_width=WIDTH, color=False
+    )
+    yield context
+    if isinstance(command, click.Group):
+        for child in command.list_commands(context):
+            found = command.get_command(context, child)
+            if found is not None:
+                yield from commands(found, context)
+
+
+def section(context: click.Context) -> str:
+    """One command: its name, and what it says about itself."""
+    return f"## {context.command_path}\n\n```text\n{context.get_help()}\n```\n"
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    return "\n".join([HEAD, *map(section, commands())])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    print("wrote docs/commands.md")
