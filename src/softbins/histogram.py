@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 from torch.distributions.utils import lazy_property
 
-from softbins._checks import is_traced, require
+from softbins._tensor_checks import is_traced, require
 from softbins.bins import Bins
 
 STEPS = 100  # at most, of the search for a mean; eight are usual
