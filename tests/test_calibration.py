@@ -368,7 +368,7 @@ FORECAST = Histogram(UNIT, logits=torch.zeros(10, 2))
 Y = np.linspace(0.1, 1.9, 10)
 FITTED = Conformal.fit(FORECAST, Y)
 BAD = {
-    "zero": (lambda: Temperature(0.0), "t: need a positive, finite number, got 0.0"),
+    "zero": (lambda: Temperature(0.0), "t: must be a number, positive, got 0.0"),
     "infinite": (lambda: Temperature(math.inf), "t: .* got inf"),
     "text": (lambda: Temperature.from_json({"t": "1"}), "t: .* got '1'"),
     "no-t": (lambda: Temperature.from_json({}), "data: need a dict with 't'"),
@@ -396,7 +396,7 @@ BAD = {
     "folds": (lambda: Conformal.fit_folds([FORECAST], [Y, Y]), "got 1 distributions and 2 arrays"),
     "no-folds": (lambda: Conformal.fit_folds([], []), "need one of each for every fold"),
     "unsorted": (lambda: Conformal("central", (0.5, 0.1)), "depths: need sorted numbers"),
-    "empty": (lambda: Conformal("central", ()), "depths: need sorted numbers"),
+    "empty": (lambda: Conformal("central", ()), "depths: need at least one row"),
     "too-deep": (lambda: Conformal("central", (0.5, 1.1)), "depths: need sorted numbers"),
     "no-depths": (lambda: Conformal.from_json({"kind": "central"}), "data: .* 'depths'"),
     "foreign": (

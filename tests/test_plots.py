@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from softbins import Bins, Histogram, plots, scores
+from softbins import Bins, Histogram, _figures, plots, scores
 from tests.instances import BINS
 
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="pictures need matplotlib")
@@ -326,7 +326,7 @@ def test_methods_are_bars_with_their_errors():
     assert axes.yaxis_inverted()  # the first on top
     segment = axes.collections[0].get_segments()[0]
     assert segment.tolist() == [[1.5, 0.0], [2.5, 0.0]]
-    assert plots.picture(axes.figure, "svg")
+    assert _figures.picture(axes.figure, "svg")
 
 
 # All of them
@@ -364,7 +364,7 @@ def test_given_axes_are_drawn_on_and_returned(name):
     ("name", "kind"), [*((name, "svg") for name in PLOTS), ("training", "pdf"), ("training", "png")]
 )
 def test_the_same_input_gives_the_same_file(name, kind):
-    first, second = (plots.picture(draw(name).figure, kind) for _ in range(2))
+    first, second = (_figures.picture(draw(name).figure, kind) for _ in range(2))
     assert first == second
     assert len(first) > 1000
 
@@ -373,7 +373,7 @@ def test_the_same_input_gives_the_same_file(name, kind):
 def test_nothing_is_cut_off_at_the_size_of_a_phone(name):
     figure = draw(name).figure
     figure.draw_without_rendering()
-    box, (width, height) = figure.get_tightbbox(), plots.SIZE
+    box, (width, height) = figure.get_tightbbox(), _figures.SIZE
     assert tuple(figure.get_size_inches()) == (width, height)
     assert box.x0 >= -0.01
     assert box.y0 >= -0.01
@@ -383,8 +383,8 @@ def test_nothing_is_cut_off_at_the_size_of_a_phone(name):
 
 @pytest.mark.parametrize("name", PLOTS)
 def test_inline_pictures_have_names_of_their_own_and_the_ink_of_the_page(name):
-    svg = plots.picture(draw(name).figure, "svg").decode()
-    body = plots.inline(svg, "mine")
+    svg = _figures.picture(draw(name).figure, "svg").decode()
+    body = _figures.inline(svg, "mine")
     root = ElementTree.fromstring(body)
     assert root.get("id") == "mine"
     assert root.get("width") is None
@@ -394,7 +394,7 @@ def test_inline_pictures_have_names_of_their_own_and_the_ink_of_the_page(name):
     assert len(set(ids)) == len(ids)
     used = [v[1:] for e in root.iter() for k, v in e.items() if k.endswith("href")]
     assert set(used) <= set(ids)
-    assert plots.INK not in body
+    assert _figures.INK not in body
     assert "currentColor" in body
 
 
@@ -421,7 +421,7 @@ BAD = {
         "rows: need indices from 0 to 29, got 30",
     ),
     "no rows": (plots.densities, (PREDICTED, None, []), "rows: .* got none"),
-    "empty x": (plots.interval_band, ([], [], np.empty((0, 2))), "x: need one number for each"),
+    "empty x": (plots.interval_band, ([], [], np.empty((0, 2))), "x: need at least one row"),
     "x of pairs": (plots.interval_band, (ENDS, Y, ENDS), r"x: .* shape \(30, 2\)"),
     "words": (plots.interval_band, (["a"] * 30, Y, ENDS), "x: need an array of numbers"),
     "NaN in x": (plots.interval_band, ([NAN] * 30, Y, ENDS), "x: 30 of 30 values are NaN"),
@@ -432,7 +432,11 @@ BAD = {
         (Y, Y, np.ones((30, 3))),
         r"intervals: .*\(30, 2\), got \(30, 3\)",
     ),
-    "crossed": (plots.interval_band, (Y, Y, ENDS[:, ::-1]), "intervals: low 1 is above high 0 at"),
+    "crossed": (
+        plots.interval_band,
+        (Y, Y, ENDS[:, ::-1]),
+        "intervals: need low <= high",
+    ),
     "short mean": (plots.interval_band, (Y, Y, ENDS, [1.0]), "mean: .* got 1"),
     "no history": (plots.training, ([],), "model_or_history: no epochs"),
     "unfitted": (plots.training, (object(),), "model_or_history: need a fitted estimator"),
@@ -452,6 +456,19 @@ def test_bad_input_names_the_argument_and_leaves_no_figure(name):
     with pytest.raises(ValueError, match=message):
         function(*arguments)
     assert pyplot.get_fignums() == []
+
+
+def test_the_style_ends_and_leaves_all_other_settings_alone():
+    settings = pyplot.matplotlib.rcParams
+    before = dict(settings)
+    with _figures.style(**{"axes.facecolor": "none"}):
+        assert settings["axes.facecolor"] == "none"
+        assert settings["text.color"] == _figures.INK
+        # As the backend of a notebook does when it is loaded by the first figure.
+        settings["interactive"] = not before["interactive"]
+    changed = {name for name, value in settings.items() if value != before[name]}
+    settings["interactive"] = before["interactive"]
+    assert changed == {"interactive"}
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

@@ -47,18 +47,18 @@ __all__ = [
     "load",
 ]
 
-# Names come on first use: torch and scikit-learn take seconds to import, which the help of the
-# command line needs not wait for, and a loss needs no scikit-learn.
-_ROOMS = {
+# Names are imported on first use: torch and scikit-learn take seconds to import, for which the
+# help of the command line should not wait, and a loss needs no scikit-learn.
+_NAMES = {
+    "_model_file": ["ModelFileError"],
     "bins": ["Bins"],
     "histogram": ["Histogram"],
     "losses": ["GradientBound", "HistogramLoss", "gradient_bound"],
-    "tabular.neural_regressor": ["NeuralRegressor"],
-    "_model_file": ["ModelFileError"],
     "tabular.histogram_regressor": ["HistogramRegressor"],
     "tabular.loading": ["load"],
+    "tabular.neural_regressor": ["NeuralRegressor"],
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> _typing.Any:
@@ -66,7 +66,7 @@ def __getattr__(name: str) -> _typing.Any:
         raise AttributeError(f"module 'softbins' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"softbins.{_ROOM_OF.get(name, 'targets')}"), name)
+    value = getattr(import_module(f"softbins.{_MODULE_OF.get(name, 'targets')}"), name)
     globals()[name] = value
     return value
 

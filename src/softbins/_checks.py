@@ -1,33 +1,23 @@
-"""Checks on numbers, and on the values of a tensor: eager, compiled, and inside `vmap`.
+"""Checks of what users give: numbers, columns of numbers, weights, levels and intervals.
 
-Raising an error because of a tensor's values needs the values. A compiled graph and a `vmap`
-have none while Python runs, so there the same check travels along as an operator of its own.
+They return what they have checked, in float64, or raise a `ValueError` that names the argument,
+the first bad value with its index, and the way out. Nothing here needs torch, which takes seconds
+to import; `_tensor_checks` looks at the values of tensors.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-LARGEST = sys.float_info.max
-SMALLEST_POSITIVE = 5e-324
+Array = NDArray[np.float64]
 
-
-def require(
-    name: str, values: Tensor, low: float = -LARGEST, high: float = LARGEST, hint: str = ""
-) -> Tensor:
-    """Return `values`, all of which are finite and within [low, high], or raise `ValueError`."""
-    if is_traced(values):
-        checked: Tensor = _require(values, name, low, high, hint)
-        return checked
-    _inspect(values, name, low, high, hint)
-    return values
+LEAVE_OUT_OR_FILL_IN = "leave those rows out or fill them in"
 
 
 def require_number(name: str, value: Any, rule: str = "positive") -> float:
@@ -43,56 +33,142 @@ def require_number(name: str, value: Any, rule: str = "positive") -> float:
     return float(value)
 
 
-def is_traced(values: Tensor) -> bool:
-    """Whether Python sees a placeholder here (torch.compile, torch.func) and not the values."""
-    if torch.compiler.is_compiling():
-        return True
-    wrapped: bool = torch._C._functorch.is_functorch_wrapped_tensor(values)
-    return wrapped
+# Columns
 
 
-def _inspect(values: Tensor, name: str, low: float, high: float, hint: str) -> None:
-    if values.numel() == 0:
-        return
-    # One fused pass for the usual case. NaN passes through aminmax and fails both comparisons.
-    smallest, largest = torch.aminmax(values)
-    if not (low <= smallest.item() and largest.item() <= high):
-        raise ValueError(_complaint(values, name, low, high, hint))
+def numeric_column(
+    name: str,
+    values: Any,
+    length: int | None = None,
+    *,
+    allow_nan: bool = False,
+    hint: str = LEAVE_OUT_OR_FILL_IN,
+) -> Array:
+    """Return one finite number for each row as a new float64 array, or raise `ValueError`.
+
+    `values` may be a list, a NumPy array, a tensor, or a column of a data frame. Text is refused
+    even where it could be read as numbers, and None counts as NaN. Unless `length` is None there
+    must be as many rows. `allow_nan` lets NaN pass, but not infinity. `hint` ends the complaint
+    about values that are not finite, with the way out.
+    """
+    result = numeric_array(name, values, allow_nan=allow_nan, hint=hint)
+    if result.ndim != 1:
+        raise ValueError(f"{name}: need one number for each row, got shape {result.shape}")
+    if len(result) == 0:
+        raise ValueError(f"{name}: need at least one row, got none")
+    if length is not None and len(result) != length:
+        raise ValueError(f"{name}: need one number for each of {length} rows, got {len(result)}")
+    return result
 
 
-def _complaint(values: Tensor, name: str, low: float, high: float, hint: str) -> str:
-    values = values.cpu().double()
-    bad = ~torch.isfinite(values)
-    fault = "NaN or infinite"
-    if not bad.any():
-        bad = (values < low) | (values > high)
-        fault = "not positive" if low == SMALLEST_POSITIVE else f"outside [{low:g}, {high:g}]"
-    where = torch.nonzero(bad)[0].tolist()
-    first = values[tuple(where)].item()
-    index = where[0] if len(where) == 1 else tuple(where)
-    place = f", the first at index {index}" if where else ""
-    found = f"{name}: {int(bad.sum())} of {values.numel()} values are {fault}{place} ({first:g})"
+def numeric_array(
+    name: str, values: Any, *, allow_nan: bool = False, hint: str = LEAVE_OUT_OR_FILL_IN
+) -> Array:
+    """Return finite numbers of any shape as a new float64 array; see `numeric_column`."""
+    result = as_floats(name, values)
+    bad = np.isinf(result) if allow_nan else ~np.isfinite(result)
+    if bad.any():
+        fault = "infinite" if allow_nan else "NaN or infinite"
+        raise ValueError(bad_values_message(name, result, bad, fault, hint))
+    return result
+
+
+def as_floats(name: str, values: Any) -> Array:
+    """Return numbers of any shape, finite or not, as a new float64 array; see `numeric_column`."""
+    if hasattr(values, "detach"):  # a tensor, which NumPy takes only from the CPU and detached
+        values = values.detach().cpu().double().numpy()
+    try:
+        found = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name}: need an array of numbers ({error})") from error
+    if found.dtype.kind in "biuf":
+        # A copy, because torch does not take read-only arrays.
+        return found.astype(np.float64)
+    result = np.empty(found.size)
+    for i, value in enumerate(found.reshape(-1).tolist()):
+        try:
+            result[i] = _as_float(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            place = f" at index {_index(i, found.shape)}" if found.ndim else ""
+            raise ValueError(
+                f"{name}: need an array of numbers but got {value!r}{place}; convert it to a "
+                "number or leave it out"
+            ) from error
+    return result.reshape(found.shape)
+
+
+def _as_float(value: Any) -> float:
+    if isinstance(value, (str, bytes)):
+        raise TypeError("text is not read as a number")
+    return math.nan if value is None else float(value)
+
+
+def bad_values_message(
+    name: str, values: NDArray[Any], bad: NDArray[np.bool_], fault: str, hint: str = ""
+) -> str:
+    """How many values of an array are bad, and where and what the first of them is."""
+    first = int(np.flatnonzero(bad)[0])
+    place = f", the first at index {_index(first, values.shape)}" if values.ndim else ""
+    value = values.reshape(-1)[first]
+    found = f"{name}: {int(bad.sum())} of {values.size} values are {fault}{place} ({value:g})"
     return f"{found}; {hint}" if hint else found
 
 
-@torch.library.custom_op("softbins::require", mutates_args=())
-def _require(values: Tensor, name: str, low: float, high: float, hint: str) -> Tensor:
-    _inspect(values, name, low, high, hint)
-    return values.clone()
+def _index(place: int, shape: tuple[int, ...]) -> int | tuple[int, ...]:
+    """The index of an element, given its place in the flattened array."""
+    if len(shape) == 1:
+        return place
+    return tuple(int(i) for i in np.unravel_index(place, shape))
 
 
-@_require.register_fake
-def _(values: Tensor, name: str, low: float, high: float, hint: str) -> Tensor:
-    return torch.empty_like(values)
+# Weights, probabilities and intervals
 
 
-@_require.register_vmap
-def _(info: Any, in_dims: Any, values: Tensor, *rest: Any) -> tuple[Tensor, int | None]:
-    return _require(values, *rest), in_dims[0]
+def weight_column(name: str, values: Any, length: int) -> Array:
+    """Return one weight for each row, none negative and some of them positive, or raise."""
+    weights = numeric_column(name, values, length, hint="give every row a weight")
+    if (weights < 0).any():
+        hint = "weights must not be negative; 0 leaves a row out"
+        raise ValueError(bad_values_message(name, weights, weights < 0, "negative", hint))
+    if not weights.any():
+        raise ValueError(
+            f"{name}: all weights are zero, which leaves no rows; give some row a weight above 0"
+        )
+    return weights
 
 
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    return grad, None, None, None, None
+def checked_levels(name: str, levels: Any) -> Array:
+    """Return one or more probabilities strictly between 0 and 1 as a column, or raise."""
+    result = np.atleast_1d(numeric_array(name, levels, hint="give numbers between 0 and 1"))
+    if result.ndim != 1 or len(result) == 0:
+        raise ValueError(f"{name}: need a number or a list of them, got shape {result.shape}")
+    wrong = np.flatnonzero((result <= 0) | (result >= 1))
+    if len(wrong):
+        value = result[wrong[0]].item()
+        raise ValueError(f"{name}: must lie strictly between 0 and 1, got {value}")
+    return result
 
 
-_require.register_autograd(_backward)
+def checked_level(name: str, level: Any) -> float:
+    """Return a probability strictly between 0 and 1, or raise."""
+    if np.ndim(level):
+        raise ValueError(f"{name}: need one number, got {level!r}")
+    return float(checked_levels(name, level)[0])
+
+
+def require_ordered(name: str, low: Array, high: Array) -> None:
+    """Raise unless no interval's low end is above its high end."""
+    crossed = np.flatnonzero(low > high)
+    if len(crossed):
+        i = int(crossed[0])
+        raise ValueError(
+            f"{name}: need low <= high, got low={low[i]:g} and high={high[i]:g} at index {i} "
+            f"({len(crossed)} of {len(low)} rows); are they swapped?"
+        )
+
+
+def json_entry(data: Any, name: str) -> Any:
+    """Return an entry of what a method `to_json` has given, or raise."""
+    if not isinstance(data, dict) or name not in data:
+        raise ValueError(f"data: need a dict with {name!r}, as to_json gives, got {data!r}")
+    return data[name]

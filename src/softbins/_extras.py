@@ -1,4 +1,4 @@
-"""Libraries that are not always installed: imported where they are used."""
+"""Optional libraries, which come with an extra of the package and are imported on first use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def optional_import(name: str, extra: str = "cli") -> Any:
-    """An optional library, imported on first use so that `softbins --help` is quick."""
+    """A module of an optional library, or an `ImportError` that names the extra to install."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -43,6 +43,7 @@ def write_whole(path: FilePath, data: bytes) -> None:
 
 
 def checked_path(path: FilePath) -> str:
+    """The name of a file as text, or `ValueError`."""
     place = os.fspath(path)
     if not isinstance(place, str) or not place or "\0" in place:
         raise ValueError(f"path: need the name of a file as text without NUL, got {place!r}")
@@ -85,6 +86,7 @@ def _replaced_permissions(target: str) -> int | None:
 
 
 def mode_of_file(place: str) -> int:
+    """The mode of a regular file; `OSError` for everything that is not one."""
     mode = os.stat(place).st_mode
     if stat.S_ISDIR(mode):
         raise OSError(errno.EISDIR, "it is a folder")

@@ -1,12 +1,12 @@
 """HL-Gaussian in one go: loss and gradient without the matrix of weights, for float32 on a CPU.
 
-A Gaussian reaches a dozen bins, so that p is a short window of the row, and the gradient f - p
-(Appendix A) is known before anybody asks for it. What remains is the launch of operations for
-small batches, and the traffic to memory for large ones (measured with `make bench`):
+A Gaussian reaches a dozen bins, so that p is a short window of them, and the gradient f - p
+(Appendix A) is a by-product of the loss. The time that is left goes, for small batches, into
+launching operations, and for large ones into moving memory (measured with `make bench`):
 
 - The window of p comes from a table: its second-order Taylor expansion about the nearest of a
-  few thousand nodes. That takes five cheap operations where erf, differences and normalisation
-  take nine dear ones, and is exact to 2e-7.
+  few thousand nodes. That takes five cheap operations where erf, differences and normalization
+  take nine costly ones, and is exact to 2e-7.
 - log f comes from the softmax that the gradient needs anyway.
 - Rows are worked on in blocks that stay in the cache.
 """
@@ -21,18 +21,24 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from softbins._checks import is_traced
+from softbins._tensor_checks import is_traced
 from softbins.bins import Bins
 from softbins.targets import Gaussian, Target
 
-BLOCK = 2048  # rows that stay in a core's own cache together with their softmax
-SMALL = 512  # up to this many rows, one BLAS dot is quicker and loses no digits
-UNDERFLOW = 1e-37  # a softmax below this has lost digits, and its logarithm with it
-REACH = 5.5  # sigmas that a window reaches at least: what is left out weighs less than 4e-8
-NODES_PER_SIGMA = 48  # the cubic term of the expansion is then at most 2e-7
-LARGEST_TABLE = 2_000_000  # numbers
-LARGEST_UNIT = 1e10  # cubes of distances must fit into float32
-# NaN as an integer is the most negative one on x86, where no cell is, but 0 on some processors.
+# So many rows stay in a core's own cache, together with their softmax.
+ROWS_PER_BLOCK = 2048
+# Up to so many rows, one dot product of BLAS is quicker than multiply and sum, and as exact.
+MAX_ROWS_FOR_DOT = 512
+# A softmax below this has lost digits, and its logarithm with it.
+SMALLEST_EXACT_SOFTMAX = 1e-37
+# A window reaches at least so far to either side; what is left out weighs less than 4e-8.
+WINDOW_SIGMAS = 5.5
+# The cubic term of the expansion, which is left out, is then at most 2e-7.
+NODES_PER_SIGMA = 48
+MAX_NUMBERS_IN_TABLE = 2_000_000
+# The spacing of nodes, and its inverse: cubes of distances must fit into float32.
+MAX_SPACING = 1e10
+# As an integer NaN is the most negative one on x86, where no cell is, but 0 on some processors.
 NAN_HAS_A_CELL = torch.tensor(math.nan).long().item() >= 0
 
 
@@ -77,13 +83,13 @@ def table_for(target: Target, bins: Bins, logits: Tensor, y: Tensor) -> Table | 
 @lru_cache(maxsize=32)
 def _table(low: float, high: float, count: int, ratio: float) -> Table | None:
     """The table for sigma = ratio * width, or None where it would be large or inexact."""
-    half = math.ceil(REACH * ratio + 0.5)
+    half = math.ceil(WINDOW_SIGMAS * ratio + 0.5)
     cells = count * max(1, math.ceil(NODES_PER_SIGMA / ratio))
     spacing = (high - low) / cells
     rounding = max(abs(low), abs(high)) * torch.finfo(torch.float32).eps
-    if 2 * half > count or 6 * half * cells > LARGEST_TABLE or rounding > spacing / 4:
+    if 2 * half > count or 6 * half * cells > MAX_NUMBERS_IN_TABLE or rounding > spacing / 4:
         return None
-    if not 1 / LARGEST_UNIT < spacing < LARGEST_UNIT:
+    if not 1 / MAX_SPACING < spacing < MAX_SPACING:
         return None
     with torch.inference_mode(False), torch.no_grad():
         return _build(low, high, count, ratio, half, cells)
@@ -131,7 +137,7 @@ def _normal(edges: Tensor, place: Tensor, ratio: float) -> tuple[Tensor, Tensor,
 
 
 class HistogramLossFunction(torch.autograd.Function):
-    """-sum_i p_i log f_i of each row, or `scale` times their sum, with p from a table."""
+    """-sum_i p_i log f_i for each target, or `scale` times their sum, with p from a table."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, y: Tensor, table: Table, scale: Tensor | None) -> Tensor:
@@ -162,7 +168,7 @@ class HistogramLossFunction(torch.autograd.Function):
 def _loss_and_gradient(
     logits: Tensor, y: Tensor, table: Table, scale: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    if len(y) <= BLOCK:
+    if len(y) <= ROWS_PER_BLOCK:
         gradient = torch.softmax(logits, -1)
         return _block(logits, gradient, y, table, scale), gradient
     gradient = torch.empty_like(logits)
@@ -172,9 +178,14 @@ def _loss_and_gradient(
 def _blocks(
     logits: Tensor, gradient: Tensor, y: Tensor, table: Table, scale: Tensor | None
 ) -> Tensor:
-    """`_block` for many rows, a cacheful at a time; writes the softmax as well."""
+    """`_block` for many rows, as many at a time as the cache holds; writes the softmax as well."""
     parts = []
-    blocks = zip(logits.split(BLOCK), gradient.split(BLOCK), y.split(BLOCK), strict=True)
+    blocks = zip(
+        logits.split(ROWS_PER_BLOCK),
+        gradient.split(ROWS_PER_BLOCK),
+        y.split(ROWS_PER_BLOCK),
+        strict=True,
+    )
     for block, f, targets in blocks:
         torch.softmax(block, -1, out=f)
         parts.append(_block(block, f, targets, table, scale))
@@ -184,10 +195,10 @@ def _blocks(
 def _block(
     logits: Tensor, gradient: Tensor, y: Tensor, table: Table, scale: Tensor | None
 ) -> Tensor:
-    """The losses of these rows, or their scaled sum; turns f in `gradient` into its gradient."""
+    """The losses of some rows, or their scaled sum; turns f in `gradient` into the gradient."""
     window, negative = table.lookup(y)
     log_f = gradient.gather(-1, window)
-    if torch.aminmax(log_f).min.item() > UNDERFLOW:
+    if torch.aminmax(log_f).min.item() > SMALLEST_EXACT_SOFTMAX:
         log_f.log_()
     else:
         log_f = torch.log_softmax(logits, -1).gather(-1, window)
@@ -195,7 +206,7 @@ def _block(
     if scale is None:
         return log_f.mul_(negative).sum(-1)
     gradient.mul_(scale)
-    if len(y) <= SMALL:
+    if len(y) <= MAX_ROWS_FOR_DOT:
         return torch.dot(log_f.view(-1), negative.view(-1)).mul_(scale)
     return log_f.mul_(negative).sum().mul_(scale)
 
@@ -208,20 +219,30 @@ def inverse(count: int) -> Tensor:
 
 
 def histogram_loss(
-    logits: Tensor, y: Tensor, target: Target, bins: Bins, table: Table, over: int | None
+    logits: Tensor,
+    y: Tensor,
+    *,
+    target: Target,
+    bins: Bins,
+    table: Table,
+    over: int | None,
+    nan_has_a_cell: bool = NAN_HAS_A_CELL,
 ) -> Tensor:
-    """The loss by table: the rows' sum divided by `over`, or the rows if that is None."""
+    """The loss by table: the sum divided by `over`, or the losses in the shape of y if it is None.
+
+    `nan_has_a_cell` says that a NaN would be looked up without an error, as on some processors.
+    """
     scale = None if over is None else inverse(over)
-    rows, flat = logits, y
+    flat_logits, flat_y = logits, y
     if y.ndim != 1:
-        rows, flat = logits.reshape(-1, logits.shape[-1]), y.reshape(-1)
+        flat_logits, flat_y = logits.reshape(-1, logits.shape[-1]), y.reshape(-1)
     # The cell just outside the bins would let a target pass that "error" must refuse.
-    if target.outside == "error" or NAN_HAS_A_CELL or not y.is_floating_point():
-        flat = target.placed(y, bins).reshape(-1)
+    if target.outside == "error" or nan_has_a_cell or not y.is_floating_point():
+        flat_y = target.placed(y, bins).reshape(-1)
     apply: Callable[..., Tensor] = HistogramLossFunction.apply
     try:
-        result = apply(rows, flat, table, scale)
+        result = apply(flat_logits, flat_y, table, scale)
     except IndexError:
         # Some target is far outside or not finite: only now is it worth looking at which.
-        result = apply(rows, target.placed(y, bins).reshape(-1), table, scale)
+        result = apply(flat_logits, target.placed(y, bins).reshape(-1), table, scale)
     return result.view(y.shape) if over is None else result

@@ -24,7 +24,6 @@ from softbins._files import FilePath, checked_path, explained, mode_of_file, wri
 MAGIC = "softbins"
 FORMAT_VERSION = 1
 
-
 # Bounds within which whatever can be written can also be read, by every Python and safetensors:
 # Python promises to parse 640 digits of an integer, and safetensors 100 MB of header.
 _DEEPEST_HEADER = 100
@@ -32,14 +31,28 @@ _LONGEST_INTEGER = 2048
 _LONGEST_HEADER = 10_000_000
 _LONGEST_PREAMBLE = 100_000_000
 
-# What every safetensors since 0.4 gives back as it was.
+# Kinds of numbers that every safetensors since 0.4 gives back unchanged.
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _DTYPES = (*_FLOATS, *_INTEGERS, torch.bool)
 
 
 class ModelFileError(ValueError):
-    """A file that cannot be a model: foreign, cut short, damaged, changed, or too new."""
+    """A file that cannot be a model: foreign, cut short, damaged, changed, or too new.
+
+    Raised by `softbins.load`; the message names the file and the way out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from softbins import ModelFileError, load
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     try:
+    ...         load(file.name)
+    ...     except ModelFileError:
+    ...         print("not a model")
+    not a model
+    """
 
 
 def write(path: FilePath, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:

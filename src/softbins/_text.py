@@ -9,14 +9,14 @@ from typing import Any
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows with their columns below each other, the same in a pipe as on a screen."""
+    """Text in which the cells of a column start below each other, whatever shows it."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     padded = [[cell.ljust(w) for cell, w in zip(row, widths, strict=True)] for row in rows]
     return "\n".join("  ".join(row).rstrip() for row in padded)
 
 
 def shown(value: Any) -> str:
-    """A value for people: few digits, no brackets."""
+    """A value as text for people: numbers with four digits, lists and dicts without brackets."""
     if isinstance(value, dict):
         return ", ".join(f"{name} {shown(item)}" for name, item in value.items())
     if isinstance(value, list):
@@ -25,7 +25,7 @@ def shown(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """A value for programs: JSON with null for NaN and infinity, which JSON does not have."""
+    """A value as JSON, for programs, with null for NaN and infinity, which JSON does not have."""
     return json.dumps(finite(value), indent=2, allow_nan=False)
 
 

@@ -12,26 +12,71 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softbins._checks import require
+from softbins._checks import numeric_array
+from softbins._tensor_checks import require
 
 Values = Tensor | NDArray[Any] | Sequence[float]
 
 
 class Bias(NamedTuple):
-    """How far bins alone may move the mean of a target, at worst, in the target's unit."""
+    """How far bins alone may move the mean of a target, at worst, in the target's unit.
+
+    Attributes
+    ----------
+    discretisation : float
+        Error because a bin stands for all values in it.
+    truncation : float
+        Error because the target's distribution is cut off at the ends of the bins.
+    """
 
     discretisation: float
     truncation: float
 
 
 class Bins:
-    """Increasing edges l_1 < ... < l_{k+1}, which cut [a, b] into k bins (Section 2.2).
+    """The support of a histogram: edges l_1 < ... < l_{k+1} that cut [a, b] into k bins.
 
-    Bin i is [l_i, l_{i+1}); the last one also holds its right end. Edges are kept in float64
-    whatever the network's precision, because a target near an edge must land on its right side.
-    A `Bins` never changes after it was made.
+    Bin i is [l_i, l_{i+1}); the last one also holds its right end (Section 2.2). Edges are kept
+    in float64 whatever the network's precision, because a target near an edge must land on its
+    right side. A `Bins` never changes after it was made.
 
-    >>> Bins([0.0, 1.0, 3.0]).centers
+    Parameters
+    ----------
+    edges : Tensor, array or sequence of float
+        The k + 1 edges of at least two bins, strictly increasing and finite.
+
+    Attributes
+    ----------
+    edges : Tensor
+        The k + 1 edges, in float64.
+    widths : Tensor
+        The width of each of the k bins.
+    centers : Tensor
+        The middle of each of the k bins.
+    count : int
+        The number of bins, k; also `len(bins)`.
+    low : float
+        The first edge, a.
+    high : float
+        The last edge, b.
+    step : float or None
+        The width of all bins if it is the same for all of them.
+    bias : Bias or None
+        How far these bins may move the mean of the targets that they were made for, where that
+        is known.
+
+    Raises
+    ------
+    ValueError
+        If the edges are not finite, do not increase, or are fewer than three.
+
+    Examples
+    --------
+    >>> from softbins import Bins
+    >>> bins = Bins([0.0, 1.0, 3.0])
+    >>> bins
+    Bins(2 unequal bins on [0, 3])
+    >>> bins.centers
     tensor([0.5000, 2.0000], dtype=torch.float64)
     """
 
@@ -47,7 +92,26 @@ class Bins:
 
     @classmethod
     def uniform(cls, low: float, high: float, count: int) -> Bins:
-        """`count` equal bins on [low, high]: the paper's choice, on the target's printed range."""
+        """Equal bins on [low, high]: the paper's choice, on the target's printed range.
+
+        Parameters
+        ----------
+        low, high : float
+            The first and the last edge.
+        count : int
+            The number of bins, at least two.
+
+        Returns
+        -------
+        Bins
+            `count` bins of the same width.
+
+        Examples
+        --------
+        >>> from softbins import Bins
+        >>> Bins.uniform(0.0, 1.0, 4).edges.tolist()
+        [0.0, 0.25, 0.5, 0.75, 1.0]
+        """
         count = _checked_count(count)
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ValueError(f"low, high: need finite low < high, got low={low}, high={high}")
@@ -57,11 +121,33 @@ class Bins:
     def covering(
         cls, y: Values, count: int, sigma_ratio: float = 1.0, padding: float = 3.0
     ) -> Bins:
-        """`count` equal bins in which every target keeps `padding` sigmas of room on both sides.
+        """Equal bins in which every target keeps some sigmas of room on both sides.
 
         With sigma = sigma_ratio * width, the width w solves
         count * w = max(y) - min(y) + 2 * padding * sigma_ratio * w. Without the room, targets
         near the ends would lose the outer half of their Gaussian, which biases the mean inwards.
+
+        Parameters
+        ----------
+        y : Tensor, array or sequence of float
+            The targets, finite, in any shape.
+        count : int
+            The number of bins, more than the room takes.
+        sigma_ratio : float
+            The sigma of the Gaussian target, in widths of a bin.
+        padding : float
+            How many sigmas of room to leave beyond the smallest and the largest target.
+
+        Returns
+        -------
+        Bins
+            `count` bins of the same width.
+
+        Examples
+        --------
+        >>> from softbins import Bins
+        >>> Bins.covering([0.0, 94.0], 100)
+        Bins(100 equal bins on [-3, 97])
         """
         count, values = _checked_count(count), _checked_targets(y)
         reserved = 2 * padding * sigma_ratio
@@ -77,12 +163,30 @@ class Bins:
 
     @classmethod
     def quantile(cls, y: Values, count: int) -> Bins:
-        """`count` bins that each hold about the same share of `y`, exactly `count` of them.
+        """Bins that each hold about the same share of the targets.
 
         Every distinct value owns the cell half-way to its neighbours and spreads its share
         evenly over it, which makes the cumulative share strictly increasing, so that its
         inverse gives distinct edges. A repeated value counts for one bin's share at most:
         it could not fill more bins, and would take them from the rest.
+
+        Parameters
+        ----------
+        y : Tensor, array or sequence of float
+            The targets, finite, in any shape.
+        count : int
+            The number of bins, at least two.
+
+        Returns
+        -------
+        Bins
+            Exactly `count` bins.
+
+        Examples
+        --------
+        >>> from softbins import Bins
+        >>> Bins.quantile([1.0, 2.0, 3.0, 10.0], 2).edges.tolist()
+        [0.5, 2.5, 13.5]
         """
         count, values = _checked_count(count), _checked_targets(y)
         distinct, repeats = np.unique(values, return_counts=True)
@@ -94,15 +198,48 @@ class Bins:
         return cls(_strictly_increasing(np.interp(levels, cumulative, _cells(distinct))))
 
     def index(self, y: Tensor) -> Tensor:
-        """The bin of each target; targets outside [a, b] belong to the nearest bin."""
+        """The bin of each target; targets outside [a, b] belong to the nearest bin.
+
+        Parameters
+        ----------
+        y : Tensor
+            Finite targets of any shape, on the device of the bins.
+
+        Returns
+        -------
+        Tensor
+            Whole numbers from 0 to k - 1, in the shape of `y`.
+        """
         return self.locate(require("y", y).to(self.edges))
 
     def locate(self, y: Tensor) -> Tensor:
-        """`index` for targets that are known to be finite and are in the edges' precision."""
+        """The bin of each target, like `index`, but without checks.
+
+        Parameters
+        ----------
+        y : Tensor
+            Finite targets of any shape, in float64, on the device of the bins.
+
+        Returns
+        -------
+        Tensor
+            Whole numbers from 0 to k - 1, in the shape of `y`.
+        """
         return torch.searchsorted(self._inner, y.contiguous(), right=True)
 
     def to(self, device: torch.device | str) -> Bins:
-        """The same bins on another device."""
+        """The same bins on another device.
+
+        Parameters
+        ----------
+        device : torch.device or str
+            Where to put the edges.
+
+        Returns
+        -------
+        Bins
+            A copy there, or these bins if they are there already.
+        """
         if self.edges.device == torch.device(device):
             return self
         moved = copy.copy(self)
@@ -111,13 +248,35 @@ class Bins:
         return moved
 
     def with_bias(self, bias: Bias) -> Bins:
-        """The same bins, with what they cost those targets that they were made for."""
+        """The same bins with another `bias`.
+
+        Parameters
+        ----------
+        bias : Bias
+            How far the bins may move the mean of the targets that they were made for.
+
+        Returns
+        -------
+        Bins
+            A copy with that `bias`.
+        """
         reported = copy.copy(self)
         reported.bias = bias
         return reported
 
     def finer(self, parts: int) -> Bins:
-        """The bins with each of them cut into equal parts."""
+        """The bins with each of them cut into equal parts.
+
+        Parameters
+        ----------
+        parts : int
+            How many parts to make of each bin.
+
+        Returns
+        -------
+        Bins
+            `parts` times as many bins on the same range.
+        """
         shares = torch.arange(parts, dtype=self.edges.dtype, device=self.edges.device) / parts
         inner = torch.lerp(self.edges[:-1, None], self.edges[1:, None], shares)
         return Bins(torch.cat([inner.flatten(), self.edges[-1:]]))
@@ -154,7 +313,7 @@ def _checked_edges(edges: Values) -> Tensor:
 
 
 def _tensor(values: Values) -> Tensor:
-    """A copy in float64."""
+    """A copy of the values in float64."""
     if isinstance(values, Tensor):
         return values.detach().to(torch.float64, copy=True)
     return torch.from_numpy(np.array(values, dtype=np.float64))
@@ -167,10 +326,10 @@ def _checked_count(count: int) -> int:
 
 
 def _checked_targets(y: Values) -> NDArray[np.float64]:
-    values = _tensor(y).cpu().reshape(-1)
+    values = numeric_array("y", y, hint="drop or impute those rows").reshape(-1)
     if len(values) == 0:
         raise ValueError("y: need at least one target to place bins, got none")
-    return np.asarray(require("y", values, hint="drop or impute those rows").numpy())
+    return values
 
 
 def _smallest_width(low: float, high: float, count: int) -> float:

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from softbins._checks import require
 from softbins._loss_table import histogram_loss, table_for
+from softbins._tensor_checks import require
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 from softbins.targets import Gaussian, Target
@@ -18,15 +18,50 @@ from softbins.targets import Gaussian, Target
 Reduction = Literal["mean", "sum", "none"]
 PAPER_TARGET = Gaussian.of_bins(1.0)
 LOW_PRECISION = (torch.bfloat16, torch.float16)
+SMALLEST_TOTAL_WEIGHT = torch.finfo(torch.float32).tiny
 
 
 class HistogramLoss(nn.Module):
     """HL(p, q) = -sum_i p_i log f_i between the target's weights p and the softmax f of logits.
 
-    `loss(logits, y)` for logits of shape (..., k) and targets of shape (...);
-    `loss.distribution(logits)` is the prediction. The gradient with respect to the logits is
-    f - p (Appendix A). Low precision logits are computed in float32. `state_dict` carries the
-    bins, because a network's outputs mean nothing without them.
+    `loss(logits, y)` is the loss, `loss.distribution(logits)` the prediction. The gradient with
+    respect to the logits is f - p (Appendix A). Logits in low precision are converted to float32
+    first. `state_dict` carries the bins, because a network's outputs mean nothing without them.
+
+    Parameters
+    ----------
+    bins : Bins
+        The k bins: the network has k outputs.
+    target : Target
+        The distribution that a target becomes. By default `Gaussian.of_bins(1.0)`, the paper's
+        setting. A target outside the bins counts as the nearest end of their range, unless the
+        target distribution was made with `outside="error"` or `outside="tail"`.
+    reduction : {"mean", "sum", "none"}
+        Whether the losses of the rows become their mean, their sum, or stay as they are.
+
+    Attributes
+    ----------
+    bins : Bins
+        The bins, on the device of the module.
+    edges : Tensor
+        The edges of the bins as a buffer of the module, in float64 whatever its precision.
+    target : Target
+        The target distribution.
+    reduction : str
+        The reduction.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from softbins import Bins, Gaussian, HistogramLoss
+    >>> loss = HistogramLoss(Bins.uniform(0.0, 1.0, 4), Gaussian.of_bins(1.0))
+    >>> logits = torch.zeros(2, 4, requires_grad=True)
+    >>> value = loss(logits, torch.tensor([0.3, 0.9]))
+    >>> round(value.item(), 4)  # log 4, whatever the targets
+    1.3863
+    >>> value.backward()
+    >>> loss.distribution(logits).mean.tolist()
+    [0.5, 0.5]
     """
 
     edges: Tensor
@@ -53,10 +88,31 @@ class HistogramLoss(nn.Module):
         *,
         sigma: float | Tensor | None = None,
     ) -> Tensor:
-        """The loss of `logits` (..., k) for targets `y` (...).
+        """The loss of a batch.
 
-        `weight` (...) weighs the rows: "mean" is then the weighted mean. `sigma` replaces that
-        of a Gaussian target for this call; a tensor broadcasts against `y`.
+        Parameters
+        ----------
+        logits : Tensor of shape (..., k)
+            The network's outputs.
+        y : Tensor of shape (...)
+            The targets, finite. What becomes of one outside the bins is the choice of the target
+            distribution: by default it counts as the nearest end of their range.
+        weight : Tensor of shape (...), optional
+            Weights of the rows, not negative. The reduction "mean" is then the weighted mean.
+        sigma : float or Tensor, optional
+            Replaces the sigma of a Gaussian target for this call. A tensor broadcasts against
+            `y`.
+
+        Returns
+        -------
+        Tensor
+            A number, or the losses in the shape of `y` if the reduction is "none".
+
+        Raises
+        ------
+        ValueError
+            If shapes or devices do not match, a target is NaN or infinite, or it is outside the
+            bins and the target distribution has `outside="error"`.
         """
         self._check(logits, y)
         target = self.target if sigma is None else self._with_sigma(sigma)
@@ -65,27 +121,57 @@ class HistogramLoss(nn.Module):
         return self._loss(logits, y, target, y.numel() if self.reduction == "mean" else 1)
 
     def sum_of_means(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The sum over members (V) of the mean over their rows, for targets (V, rows)."""
+        """The sum over networks of the mean loss of each, for networks that train side by side.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (V, n, k)
+            The outputs of V networks.
+        y : Tensor of shape (V, n)
+            The targets of each network.
+
+        Returns
+        -------
+        Tensor
+            A number. Its gradient is for each network that of its own mean.
+        """
         self._check(logits, y)
         return self._loss(logits, y, self.target, y.shape[-1])
 
     def _loss(self, logits: Tensor, y: Tensor, target: Target, over: int | None) -> Tensor:
-        """The sum over all rows divided by `over`, or the rows if that is None."""
+        """The sum of all losses divided by `over`, or the losses themselves if that is None."""
         if logits.dtype in LOW_PRECISION:
             logits = logits.float()
         table = table_for(target, self.bins, logits, y)
         if table is not None:
-            return histogram_loss(logits, y, target, self.bins, table, over)
+            return histogram_loss(logits, y, target=target, bins=self.bins, table=table, over=over)
         weights = target.weights(y, self.bins).to(logits.dtype)
-        rows = -(weights * F.log_softmax(logits, -1)).sum(-1)
-        return rows if over is None else rows.sum() / over
+        losses = -(weights * F.log_softmax(logits, -1)).sum(-1)
+        return losses if over is None else losses.sum() / over
 
     def distribution(self, logits: Tensor) -> Histogram:
-        """The predicted distribution; its `mean` is the paper's prediction."""
+        """The predicted distribution.
+
+        Parameters
+        ----------
+        logits : Tensor of shape (..., k)
+            The network's outputs.
+
+        Returns
+        -------
+        Histogram
+            One histogram for each leading index; its `mean` is the paper's prediction.
+        """
         return Histogram(self.bins, logits=logits)
 
     def extra_repr(self) -> str:
-        """The parts, for `print`."""
+        """The bins, the target and the reduction, as `print` shows them.
+
+        Returns
+        -------
+        str
+            One line.
+        """
         return f"{self.bins}, {self.target}, reduction={self.reduction!r}"
 
     def _with_sigma(self, sigma: float | Tensor) -> Target:
@@ -104,17 +190,17 @@ class HistogramLoss(nn.Module):
                 "move them to one device with .to()"
             )
 
-    def _reduced(self, rows: Tensor, weight: Tensor | None) -> Tensor:
-        if self.reduction == "mean" and rows.numel() == 0:
+    def _reduced(self, losses: Tensor, weight: Tensor | None) -> Tensor:
+        if self.reduction == "mean" and losses.numel() == 0:
             raise ValueError("y: the mean over no targets is undefined; use reduction='sum'")
         if weight is None:
-            return _reduce(rows, self.reduction)
-        weight = _checked_weight(weight, rows)
-        weighted = rows * weight
+            return _reduce(losses, self.reduction)
+        weight = _checked_weight(weight, losses)
+        weighted = losses * weight
         if self.reduction != "mean":
             return _reduce(weighted, self.reduction)
-        total = require("weight", weight.sum(), low=_TINY, hint="give some row a weight above 0")
-        return weighted.sum() / total
+        hint = "give some row a weight above 0"
+        return weighted.sum() / require("weight", weight.sum(), SMALLEST_TOTAL_WEIGHT, hint=hint)
 
     # The edges stay in float64 whatever `.half()` or `.to(dtype)` does to the network, and
     # `bins` follows the buffer through moves and checkpoints.
@@ -136,13 +222,10 @@ class HistogramLoss(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
-_TINY = torch.finfo(torch.float32).tiny
-
-
-def _reduce(rows: Tensor, reduction: Reduction) -> Tensor:
+def _reduce(losses: Tensor, reduction: Reduction) -> Tensor:
     if reduction == "none":
-        return rows
-    return rows.mean() if reduction == "mean" else rows.sum()
+        return losses
+    return losses.mean() if reduction == "mean" else losses.sum()
 
 
 def _shape_complaint(logits: Tensor, y: Tensor, bins: Bins) -> str:
@@ -153,16 +236,32 @@ def _shape_complaint(logits: Tensor, y: Tensor, bins: Bins) -> str:
     return f"y: shape {tuple(y.shape)} does not match logits of shape {shape}; {wanted}"
 
 
-def _checked_weight(weight: Tensor, rows: Tensor) -> Tensor:
-    if weight.shape != rows.shape:
+def _checked_weight(weight: Tensor, losses: Tensor) -> Tensor:
+    if weight.shape != losses.shape:
         raise ValueError(
-            f"weight: shape {tuple(weight.shape)} does not match y of shape {tuple(rows.shape)}"
+            f"weight: shape {tuple(weight.shape)} does not match y of shape {tuple(losses.shape)}"
         )
-    return require("weight", weight.to(rows), low=0.0, hint="weights must not be negative")
+    return require("weight", weight.to(losses), low=0.0, hint="weights must not be negative")
 
 
 class GradientBound(NamedTuple):
-    """Proposition 1 for each row of a batch: `norm` is at most `bound`."""
+    """Proposition 1 for each row of a batch: `norm` is at most `bound`.
+
+    Attributes
+    ----------
+    bound : Tensor of shape (n,)
+        The bound on the norm of the gradient.
+    norm : Tensor of shape (n,)
+        The norm of the gradient, over all parameters.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from softbins import GradientBound
+    >>> result = GradientBound(bound=torch.tensor([2.0]), norm=torch.tensor([1.5]))
+    >>> bool((result.norm <= result.bound).all())
+    True
+    """
 
     bound: Tensor
     norm: Tensor
@@ -171,14 +270,42 @@ class GradientBound(NamedTuple):
 def gradient_bound(
     body: nn.Module, head: nn.Linear, loss: HistogramLoss, x: Tensor, y: Tensor
 ) -> GradientBound:
-    """Proposition 1: the norm of the gradient of HL at most (l + ||phi||) sum_i |p_i - f_i|.
+    """Proposition 1: the norm of HL's gradient is at most (l + ||phi||) sum_i |p_i - f_i|.
 
     The network is `head(body(x))`, with phi = body(x) and, for each row, the smallest valid
     l = max_i ||grad_theta w_i' phi||. A bias of the head counts as a weight on a constant
-    feature 1 of phi. Returns the bound and the actual norm, over all parameters, of each row.
+    feature 1 of phi.
+
+    Parameters
+    ----------
+    body : nn.Module
+        The network up to its last layer.
+    head : nn.Linear
+        The last layer, with one output for each bin.
+    loss : HistogramLoss
+        The loss.
+    x : Tensor of shape (n, ...)
+        The inputs of the body.
+    y : Tensor of shape (n,)
+        The targets.
+
+    Returns
+    -------
+    GradientBound
+        The bound and the actual norm, over all parameters, of each row.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from softbins import Bins, HistogramLoss, gradient_bound
+    >>> body = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+    >>> head, loss = torch.nn.Linear(3, 8), HistogramLoss(Bins.uniform(0.0, 1.0, 8))
+    >>> bound, norm = gradient_bound(body, head, loss, torch.randn(5, 2), torch.rand(5))
+    >>> bool((norm <= bound).all())
+    True
     """
-    rows = [_row_bound(body, head, loss, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
-    return GradientBound(*(torch.stack(parts) for parts in zip(*rows, strict=True)))
+    pairs = [_row_bound(body, head, loss, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
+    return GradientBound(*(torch.stack(parts) for parts in zip(*pairs, strict=True)))
 
 
 def _row_bound(

@@ -2,129 +2,109 @@
 
 Each target turns values `y` of any shape into rows of k weights that sum to one:
 `target.weights(y, bins)` has shape `(*y.shape, k)`. Everything is worked out in float64 and
-handed back in the precision of `y`; the one exception is the window of `Gaussian`, see there.
+returned in the precision of `y`.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
-from functools import cache
-from typing import Literal
+from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from softbins._checks import LARGEST, SMALLEST_POSITIVE, require
+from softbins._quadrature import tanh_rule
+from softbins._target_base import Outside, Target, one_hot, per_bin, positive, within
 from softbins.bins import Bins
 
-Outside = Literal["clamp", "error", "tail"]
+__all__ = [
+    "FromCDF",
+    "Gaussian",
+    "OneBin",
+    "Payoff",
+    "Similarity",
+    "Target",
+    "TwoHot",
+    "UniformMix",
+]
+
 SQRT2 = math.sqrt(2.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Target(ABC):
-    """A distribution over the bins for each target value; the choice of p in Section 2.2.
+class OneBin(Target):
+    """HL-OneBin: all the weight in the target's bin, the limit of a Dirac delta (Section 2.3).
 
-    `outside` says what happens to targets outside the bins' range: "clamp" moves them to the
-    nearest end, "error" refuses them, "tail" keeps them where they are and truncates their
-    distribution to the range, however little of it is left there.
+    Parameters
+    ----------
+    outside : {"clamp", "error", "tail"}
+        What happens to targets outside the bins; see `Target`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from softbins import Bins, OneBin
+    >>> OneBin().weights(torch.tensor(0.3), Bins.uniform(0.0, 1.0, 4))
+    tensor([0., 1., 0., 0.])
     """
 
-    _: KW_ONLY
-    outside: Outside = "clamp"
-
-    def __post_init__(self) -> None:
-        if self.outside not in ("clamp", "error", "tail"):
-            raise ValueError(f"outside: expected 'clamp', 'error' or 'tail', got {self.outside!r}")
-
-    def weights(self, y: Tensor, bins: Bins) -> Tensor:
-        """Rows p_1 .. p_k >= 0 that sum to one, one for each value of `y`."""
-        dtype = torch.promote_types(y.dtype, torch.float32)
-        return self._masses(self.placed(y, bins), bins).to(dtype)
-
-    def placed(self, y: Tensor, bins: Bins) -> Tensor:
-        """The targets in float64, checked, and moved where `outside` wants them."""
-        if y.device != bins.edges.device:
-            raise ValueError(f"y: is on {y.device}, but the bins are on {bins.edges.device}")
-        if self.outside == "error":
-            # The ends themselves may have been rounded outwards to the targets' precision.
-            eps = torch.finfo(y.dtype).eps if y.is_floating_point() else 0.0
-            low, high = bins.low - eps * abs(bins.low), bins.high + eps * abs(bins.high)
-            hint = "widen the bins (Bins.covering), or choose outside='clamp' or 'tail'"
-            y = require("y", y, low, high, hint).double()
-        else:
-            y = require("y", y, hint="drop or impute those rows").double()
-        return y if self.outside == "tail" else y.clamp(bins.low, bins.high)
-
-    @abstractmethod
     def _masses(self, y: Tensor, bins: Bins) -> Tensor:
-        """The weights of targets that `placed` has prepared, in float64."""
-
-
-def _within(name: str, value: float | Tensor, low: float, high: float, hint: str) -> float | Tensor:
-    """A parameter, a number or a tensor of them, that lies in [low, high]."""
-    if isinstance(value, Tensor):
-        return require(name, value, low, high, hint)
-    if not low <= value <= high:
-        raise ValueError(f"{name}: got {value}; {hint}")
-    return value
-
-
-def _positive(name: str, value: float | Tensor) -> float | Tensor:
-    return _within(name, value, SMALLEST_POSITIVE, LARGEST, f"{name} must be positive and finite")
-
-
-def _row(value: float | Tensor, y: Tensor) -> float | Tensor:
-    """A parameter that broadcasts against `y`, made to broadcast against rows of bins."""
-    return value.to(y).unsqueeze(-1) if isinstance(value, Tensor) else value
-
-
-def _normalised(masses: Tensor) -> Tensor:
-    return masses / masses.sum(-1, keepdim=True)
-
-
-def _one_hot(index: Tensor, bins: Bins) -> Tensor:
-    return (index.unsqueeze(-1) == torch.arange(bins.count, device=index.device)).double()
-
-
-@dataclass(frozen=True, eq=False)
-class OneBin(Target):
-    """HL-OneBin: all the weight in the target's bin, the limit of a Dirac delta (Section 2.3)."""
-
-    def _masses(self, y: Tensor, bins: Bins) -> Tensor:
-        return _one_hot(bins.locate(y), bins)
+        return one_hot(bins.locate(y), bins)
 
 
 @dataclass(frozen=True, eq=False)
 class UniformMix(Target):
     """HL-Uniform: weight epsilon in each other bin, 1 - (k - 1) epsilon in the target's own.
 
-    `epsilon` is a number or a tensor that broadcasts against the targets. The paper prints
-    1 - k epsilon for the target's bin, which does not sum to one.
+    The paper prints 1 - k epsilon for the target's bin, with which the weights do not sum to one.
+
+    Parameters
+    ----------
+    epsilon : float or Tensor
+        Weight of each bin that does not hold the target, from 0 to 1 / k. A tensor broadcasts
+        against the targets.
+    outside : {"clamp", "error", "tail"}
+        What happens to targets outside the bins; see `Target`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from softbins import Bins, UniformMix
+    >>> UniformMix(0.05).weights(torch.tensor(0.3), Bins.uniform(0.0, 1.0, 4))
+    tensor([0.0500, 0.8500, 0.0500, 0.0500])
     """
 
     epsilon: float | Tensor
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _within("epsilon", self.epsilon, 0.0, 0.5, "epsilon must lie in [0, 1 / number of bins]")
+        within("epsilon", self.epsilon, 0.0, 0.5, "epsilon must lie in [0, 1 / number of bins]")
 
     def _masses(self, y: Tensor, bins: Bins) -> Tensor:
         hint = f"with {bins.count} bins, epsilon must lie in [0, 1 / {bins.count}]"
-        epsilon = _row(_within("epsilon", self.epsilon, 0.0, 1 / bins.count, hint), y)
-        return epsilon + _one_hot(bins.locate(y), bins) * (1 - bins.count * epsilon)
+        epsilon = per_bin(within("epsilon", self.epsilon, 0.0, 1 / bins.count, hint), y)
+        return epsilon + one_hot(bins.locate(y), bins) * (1 - bins.count * epsilon)
 
 
 @dataclass(frozen=True, eq=False)
 class TwoHot(Target):
-    """The two bins whose centres enclose the target, weighted so that the mean is the target.
+    """The two bins whose centers enclose the target, weighted so that the mean is the target.
 
-    Targets beyond the first or last centre put all their weight there.
+    Targets beyond the first or last center put all their weight there.
+
+    Parameters
+    ----------
+    outside : {"clamp", "error", "tail"}
+        What happens to targets outside the bins; see `Target`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from softbins import Bins, TwoHot
+    >>> TwoHot().weights(torch.tensor(0.75), Bins([0.0, 1.0, 2.0]))
+    tensor([0.7500, 0.2500])
     """
 
     def _masses(self, y: Tensor, bins: Bins) -> Tensor:
@@ -133,27 +113,41 @@ class TwoHot(Target):
         start = bins.centers[left]
         share = (y - start) / (bins.centers[left + 1] - start)
         share = share.unsqueeze(-1)
-        return _one_hot(left, bins) * (1 - share) + _one_hot(left + 1, bins) * share
+        return one_hot(left, bins) * (1 - share) + one_hot(left + 1, bins) * share
 
 
 @dataclass(frozen=True, eq=False)
 class Similarity(Target):
-    """Radial basis similarity of the target to the bins' centres, normalised (Section 2.3).
+    """Radial basis similarity of the target to the bins' centers, normalized (Section 2.3).
 
     The soft labels of age estimation: p_i proportional to exp(-(c_i - y)^2 / (2 bandwidth^2)).
+
+    Parameters
+    ----------
+    bandwidth : float or Tensor
+        Distance in the target's unit, positive. A tensor broadcasts against the targets.
+    outside : {"clamp", "error", "tail"}
+        What happens to targets outside the bins; see `Target`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from softbins import Bins, Similarity
+    >>> Similarity(1.0).weights(torch.tensor(1.5), Bins([0.0, 1.0, 2.0, 3.0]))
+    tensor([0.2741, 0.4519, 0.2741])
     """
 
     bandwidth: float | Tensor
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "bandwidth", _positive("bandwidth", self.bandwidth))
+        object.__setattr__(self, "bandwidth", positive("bandwidth", self.bandwidth))
 
     def _masses(self, y: Tensor, bins: Bins) -> Tensor:
         # Distances relative to the nearest centre, so that nothing overflows or cancels:
         # (c - y)^2 - (n - y)^2 = (c - n) (c + n - 2 y).
         nearest = bins.centers[TwoHot()._masses(y, bins).argmax(-1)].unsqueeze(-1)
-        beyond, bandwidth = y.unsqueeze(-1) - nearest, _row(self.bandwidth, y)
+        beyond, bandwidth = y.unsqueeze(-1) - nearest, per_bin(self.bandwidth, y)
         gap = bins.centers - nearest
         return torch.softmax(-(gap / bandwidth) * ((gap - 2 * beyond) / bandwidth) / 2, -1)
 
@@ -162,8 +156,23 @@ class Similarity(Target):
 class FromCDF(Target):
     """Any family of `torch.distributions` with a cdf: "the choice of p is flexible" (Section 2.2).
 
-    `make(y)` returns the distribution of targets `y`, such as `lambda y: Laplace(y, 0.5)`. It is
-    truncated to the bins; where nothing of it is left there, the nearest bin takes all.
+    The distribution is truncated to the bins; where nothing of it is left there, the nearest bin
+    takes all.
+
+    Parameters
+    ----------
+    make : callable
+        `make(y)` returns the distribution of targets `y`, such as `lambda y: Laplace(y, 0.5)`.
+    outside : {"clamp", "error", "tail"}
+        What happens to targets outside the bins; see `Target`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from softbins import Bins, FromCDF
+    >>> laplace = FromCDF(lambda y: torch.distributions.Laplace(y, 0.5))
+    >>> laplace.weights(torch.tensor(1.5), Bins([0.0, 1.0, 2.0, 3.0]))
+    tensor([0.1674, 0.6652, 0.1674])
     """
 
     make: Callable[[Tensor], Distribution]
@@ -180,16 +189,33 @@ class FromCDF(Target):
         masses = cdf.diff().clamp_min(0.0)
         total = masses.sum(-1, keepdim=True)
         usable = torch.isfinite(total) & (total > torch.finfo(total.dtype).tiny)
-        return torch.where(usable, masses / total, _one_hot(bins.locate(y), bins))
+        return torch.where(usable, masses / total, one_hot(bins.locate(y), bins))
 
 
 @dataclass(frozen=True, eq=False)
 class Payoff(Target):
     """The exponentiated payoff p(t) proportional to exp(reward(t, y) / temperature) (Section 3).
 
-    `reward(t, y)` is elementwise. For -(t - y)^2 / 2 this is `Gaussian` with
-    sigma^2 = temperature. The integral over each bin is a quadrature with the bin of `y` cut in
-    two at `y`, good to 1e-6 for a peak or a kink at the target down to 1e-3 of a bin's width.
+    For the reward -(t - y)^2 / 2 this is `Gaussian` with sigma^2 = temperature. The integral over
+    each bin is a quadrature with the bin of `y` cut in two at `y`, good to 1e-6 for a peak or a
+    kink at the target down to 1e-3 of a bin's width.
+
+    Parameters
+    ----------
+    reward : callable
+        `reward(t, y)` is what predicting t brings if the target is y, element by element.
+    temperature : float or Tensor
+        Divides the reward, positive. A tensor broadcasts against the targets.
+    outside : {"clamp", "error", "tail"}
+        What happens to targets outside the bins; see `Target`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from softbins import Bins, Payoff
+    >>> payoff = Payoff(lambda t, y: -(t - y).abs(), temperature=0.5)
+    >>> payoff.weights(torch.tensor(1.5), Bins([0.0, 1.0, 2.0, 3.0]))
+    tensor([0.1674, 0.6652, 0.1674])
     """
 
     reward: Callable[[Tensor, Tensor], Tensor]
@@ -197,7 +223,7 @@ class Payoff(Target):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "temperature", _positive("temperature", self.temperature))
+        object.__setattr__(self, "temperature", positive("temperature", self.temperature))
 
     def _masses(self, y: Tensor, bins: Bins) -> Tensor:
         own, inner = bins.locate(y).unsqueeze(-1), y.clamp(bins.low, bins.high).unsqueeze(-1)
@@ -213,7 +239,7 @@ class Payoff(Target):
         return left + right
 
     def _log_integrals(self, starts: Tensor, ends: Tensor, y: Tensor) -> Tensor:
-        nodes, log_weights = (part.to(y) for part in _tanh_rule())
+        nodes, log_weights = (part.to(y) for part in tanh_rule())
         width = (ends - starts).unsqueeze(-1)
         # Measured from the nearer end: a node next to the target keeps its tiny distance.
         near, far = starts.unsqueeze(-1) + width * nodes, ends.unsqueeze(-1) - width * nodes
@@ -224,27 +250,29 @@ class Payoff(Target):
         return torch.logsumexp(payoff + torch.cat([log_weights] * 2), -1) + width.squeeze(-1).log()
 
 
-@cache
-def _tanh_rule(nodes: int = 64, reach: float = 10.0) -> tuple[Tensor, Tensor]:
-    """Half of a tanh quadrature on [0, 1]: distances from the nearer end, and log weights.
-
-    The nodes are spread evenly over the logarithm of their distance, down to exp(-2 reach), so
-    that a peak at an end is sampled equally well whatever its width.
-    """
-    step = reach / nodes
-    u = (np.arange(nodes) + 0.5) * step
-    weight = step / 2 / np.cosh(u) ** 2
-    return torch.tensor(1 / (1 + np.exp(2 * u))), torch.tensor(np.log(weight))
-
-
 @dataclass(frozen=True, eq=False)
 class Gaussian(Target):
     """HL-Gaussian: a Gaussian about the target, truncated to the bins (Section 2.3).
 
-    p_i = (Phi((l_{i+1} - y) / sigma) - Phi((l_i - y) / sigma)) / Z. `sigma` is a standard
-    deviation in the target's unit: a number, or a tensor that broadcasts against the targets
-    (heteroscedastic targets, members with different sigmas). `Gaussian.of_bins(1.0)` counts it
-    in widths of the target's own bin instead: the paper's setting.
+    p_i = (Phi((l_{i+1} - y) / sigma) - Phi((l_i - y) / sigma)) / Z. The paper's setting, a sigma
+    of one bin, is `Gaussian.of_bins(1.0)`.
+
+    Parameters
+    ----------
+    sigma : float or Tensor
+        Standard deviation in the target's unit, positive. A tensor broadcasts against the
+        targets, for heteroscedastic targets or for members with different sigmas.
+    in_bins : bool
+        Whether sigma is counted in widths of the bin in which the target lies instead.
+    outside : {"clamp", "error", "tail"}
+        What happens to targets outside the bins; see `Target`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from softbins import Bins, Gaussian
+    >>> Gaussian(0.5).weights(torch.tensor(1.5), Bins([0.0, 1.0, 2.0, 3.0]))
+    tensor([0.1577, 0.6845, 0.1577])
     """
 
     sigma: float | Tensor
@@ -252,20 +280,44 @@ class Gaussian(Target):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "sigma", _positive("sigma", self.sigma))
+        object.__setattr__(self, "sigma", positive("sigma", self.sigma))
 
     @classmethod
     def of_bins(cls, ratio: float | Tensor = 1.0, *, outside: Outside = "clamp") -> Gaussian:
-        """Sigma as a multiple of the width of the bin in which the target lies."""
+        """A Gaussian whose sigma is a multiple of the width of the bin that holds the target.
+
+        Parameters
+        ----------
+        ratio : float or Tensor
+            Sigma divided by the bin's width, positive.
+        outside : {"clamp", "error", "tail"}
+            What happens to targets outside the bins; see `Target`.
+
+        Returns
+        -------
+        Gaussian
+            The target distribution.
+        """
         return cls(ratio, in_bins=True, outside=outside)
 
     def with_sigma(self, sigma: float | Tensor) -> Gaussian:
-        """The same target with another sigma, in the same unit."""
+        """The same target distribution with another sigma, in the same unit.
+
+        Parameters
+        ----------
+        sigma : float or Tensor
+            The new sigma, positive.
+
+        Returns
+        -------
+        Gaussian
+            A copy with that sigma.
+        """
         return replace(self, sigma=sigma)
 
     def _sigmas(self, y: Tensor, bins: Bins) -> float | Tensor:
-        """Sigma for each row of bins, in the target's unit."""
-        sigma = _row(self.sigma, y)
+        """Sigma in the target's unit, made to broadcast against weights (*y.shape, k)."""
+        sigma = per_bin(self.sigma, y)
         if not self.in_bins:
             return sigma
         if bins.step is not None:
@@ -278,7 +330,7 @@ class Gaussian(Target):
         if self.outside == "tail":
             inside = (y >= bins.low) & (y <= bins.high)
             masses = torch.where(inside, masses, _tail_masses(y, bins, sigma))
-        return _normalised(masses)
+        return masses / masses.sum(-1, keepdim=True)
 
 
 def _tail_masses(y: Tensor, bins: Bins, sigma: float | Tensor) -> Tensor:

@@ -256,7 +256,7 @@ def info(model: Path, as_json: bool) -> None:
 
 def _print_summary(summary: dict[str, Any], model: Any, as_json: bool) -> None:
     """Print values by name and how the training went: as JSON, or as text without unknown ones."""
-    from softbins.tabular.validation import training_summary
+    from softbins.tabular.summary import training_summary
 
     summary = summary | training_summary(model)
     known = {name.replace("_", " "): value for name, value in summary.items() if value is not None}

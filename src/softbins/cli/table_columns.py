@@ -119,9 +119,9 @@ def _mostly_numbers(column: Any) -> bool:
 
 def _without_missing_words(column: Any) -> Any:
     """The column with missing values in place of words such as NA."""
-    from softbins.tabular.columns import GAPS
+    from softbins.tabular.frames import MISSING_WORDS
 
-    return column.mask(column.astype(str).str.strip().str.lower().isin(GAPS))
+    return column.mask(column.astype(str).str.strip().str.lower().isin(MISSING_WORDS))
 
 
 def _parsed_numbers(column: Any) -> Any:
@@ -142,9 +142,9 @@ def _categories(column: Any, name: str) -> Any:
 
 
 def _dates_error(name: str) -> TableError:
-    from softbins.tabular.columns import DATES
+    from softbins.tabular.frames import DATES_NOT_TAKEN
 
-    return TableError(f"column {name!r}: {DATES}")
+    return TableError(f"column {name!r}: {DATES_NOT_TAKEN}")
 
 
 def _check_present(frame: Any, names: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from softbins.nn.trainer import Progress
+from softbins.nn.settings import Progress
 
 BAR_WIDTH = 20
 
@@ -49,22 +49,6 @@ def progress_bar(progress: bool | Progress) -> Iterator[Progress | None]:
     finally:
         if bar is not None:
             bar.end()
-
-
-def progress_callback(progress: bool | Progress) -> Progress | None:
-    """The same for callers that cannot end the bar: only the last planned epoch ends its line."""
-    if callable(progress):
-        return progress
-    bar = _new_bar() if progress else None
-    if bar is None:
-        return None
-
-    def show(epoch: int, epochs: int, seconds: float, summary: dict[str, float]) -> None:
-        bar(epoch, epochs, seconds, summary)
-        if epoch == epochs:
-            bar.end()
-
-    return show
 
 
 class _Bar(Protocol):

@@ -14,8 +14,9 @@ from sklearn.model_selection import KFold
 from torch import Tensor
 
 from softbins.nn.objectives import METHODS, Objective, make_objective
+from softbins.nn.settings import Progress, Settings
 from softbins.nn.stack import StackedMLP
-from softbins.nn.trainer import Progress, Settings, Trainer
+from softbins.nn.trainer import MemberData, Trainer
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -97,16 +98,12 @@ class _Networks:
         """A stack with a trained network for each split; the number of its fold is its seed."""
         seeds = [self.seed + fold for fold in folds]
         network = StackedMLP(self.inputs.shape[1], HIDDEN_SIZES, self.objective.outputs, seeds)
-        trainer = Trainer(
-            network=network,
-            objective=self.objective,
+        data = MemberData(
             x=self.inputs,
             y=torch.from_numpy(self.y.astype(np.float32)),
             rows=[torch.from_numpy(split.train) for split in splits],
-            seeds=seeds,
-            settings=self.settings,
         )
-        trainer.run(progress)
+        Trainer(network, self.objective, data, self.settings, seeds).run(progress)
         return network
 
     @torch.no_grad()

@@ -42,7 +42,7 @@ def description(model: Any) -> dict[str, Any]:
         "kinds": model.columns_.kinds,
         "hidden": list(model.network_.hidden),
         "members": model.network_.members,
-        "share_of_trees": aggregator and aggregator.share,
+        "share_of_trees": aggregator and aggregator.tree_share,
         "temperature": aggregator and aggregator.temperature.t,
         "calibration_rows": aggregator and len(aggregator.intervals["central"].depths),
     }
@@ -50,4 +50,4 @@ def description(model: Any) -> dict[str, Any]:
 
 def aggregator_of(model: Any) -> Any:
     """What a HistogramRegressor learnt from held-out rows; None for a model that held out none."""
-    return getattr(model, "finish_", None)
+    return getattr(model, "aggregator_", None)

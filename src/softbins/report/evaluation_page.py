@@ -10,7 +10,7 @@ import numpy as np
 from softbins import plots
 from softbins.report.description import description
 from softbins.report.page import Draw, Page, Picture, picture_of
-from softbins.tabular.validation import training_summary
+from softbins.tabular.summary import training_summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

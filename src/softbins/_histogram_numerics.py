@@ -1,0 +1,186 @@
+"""The numerics behind `Histogram`: checks, quantiles, the CRPS, and the search for a given mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from softbins._tensor_checks import require
+from softbins.bins import Bins
+
+# The search for a mean usually takes eight steps, and ends where each mean is this exact, as a
+# share of the range of the bins' centers.
+MAX_SEARCH_STEPS = 100
+MEAN_TOLERANCE = 1e-11
+
+
+# Checks
+
+
+def checked_last_dimension(name: str, values: Tensor, bins: Bins) -> Tensor:
+    """Values (..., k), at least in float32, with one for each bin, or raise `ValueError`."""
+    if values.ndim == 0 or values.shape[-1] != bins.count:
+        raise ValueError(
+            f"{name}: last dimension must be the number of bins, {bins.count}, "
+            f"got shape {tuple(values.shape)}"
+        )
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def normalized_probs(probs: Tensor) -> Tensor:
+    """Probabilities (..., k) that sum to one, or raise `ValueError`."""
+    total = require("probs", probs, low=0.0).sum(-1, keepdim=True)
+    if not (total > 0).all():
+        raise ValueError("probs: every histogram needs some probability, but one sums to 0")
+    return probs / total
+
+
+def probabilities(name: str, levels: float | Sequence[float] | Tensor) -> Tensor:
+    """Numbers from 0 to 1 as a tensor, or raise `ValueError`."""
+    return require(name, exact_tensor(levels), 0.0, 1.0, "probabilities lie in [0, 1]")
+
+
+def exact_tensor(values: float | Sequence[float] | Tensor) -> Tensor:
+    """Numbers as a tensor that keeps all their digits."""
+    return values if isinstance(values, Tensor) else torch.tensor(values, dtype=torch.float64)
+
+
+def expected_value(probs: Tensor, values: Tensor) -> Tensor:
+    """sum_i f_i v_i, where bins of probability 0 count for nothing even if v_i is infinite."""
+    return (probs * values.masked_fill(probs == 0, 0.0)).sum(-1)
+
+
+def batch_first(
+    value: Tensor, batch_shape: torch.Size
+) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Values (*sample, *batch) as float64 (*batch, m), and a function for the way back."""
+    if torch.isnan(value).any():
+        require("value", value)
+    # NumPy's function, because torch's own of that name takes a second to load what it needs.
+    shape = torch.Size(np.broadcast_shapes(value.shape, batch_shape))
+    sample = shape[: len(shape) - len(batch_shape)]
+    if shape[len(sample) :] != batch_shape:
+        raise ValueError(
+            f"value: shape {tuple(value.shape)} does not fit batch shape "
+            f"{tuple(batch_shape)}; use expand() to repeat the histogram"
+        )
+    flat = value.double().expand(shape).reshape(sample.numel(), *batch_shape)
+
+    def restore(result: Tensor) -> Tensor:
+        return result.movedim(-1, 0).reshape(shape)
+
+    return flat.movedim(0, -1), restore
+
+
+# Quantiles and intervals
+
+
+def inverse_cdf(
+    cumulative: Tensor, edges: Tensor, widths: Tensor, levels: Tensor, upper: bool = False
+) -> Tensor:
+    """The smallest y with cdf(y) = level, or the largest if `upper`, for levels (*batch, m).
+
+    `cumulative` (*batch, k + 1) is the cdf at every edge.
+    """
+    detached = cumulative.detach()
+    if upper:
+        index = torch.searchsorted(detached, levels.contiguous(), right=True) - 1
+    else:
+        index = torch.searchsorted(detached[..., 1:].contiguous(), levels.contiguous())
+    index = index.clamp(0, len(widths) - 1)
+    start, end = cumulative.gather(-1, index), cumulative.gather(-1, index + 1)
+    tiny = torch.finfo(levels.dtype).tiny
+    share = ((levels - start) / (end - start).clamp_min(tiny)).clamp(0, 1)
+    return edges[index] + widths[index] * share
+
+
+def shortest_interval(
+    cumulative: Tensor, edges: Tensor, widths: Tensor, coverage: float
+) -> tuple[Tensor, Tensor]:
+    """The narrowest of the intervals that start or end at an edge, which is narrowest of all.
+
+    Moving both ends at equal probability changes the width at a rate that is constant
+    between edges, so that the width is least where one of them meets an edge.
+    """
+    above, below = cumulative + coverage, cumulative - coverage
+    from_edges = inverse_cdf(cumulative, edges, widths, above.clamp_max(1))
+    up_to_edges = inverse_cdf(cumulative, edges, widths, below.clamp_min(0), upper=True)
+    everywhere = edges.expand(cumulative.shape)
+    lows = torch.cat([everywhere, up_to_edges], -1)
+    highs = torch.cat([from_edges, everywhere], -1)
+    possible = torch.cat([above <= 1, below >= 0], -1)
+    lengths = torch.where(possible, highs - lows, torch.inf)
+    best = lengths.argmin(-1, keepdim=True)
+    return lows.gather(-1, best).squeeze(-1), highs.gather(-1, best).squeeze(-1)
+
+
+# The CRPS
+
+
+def crps_of_bins(probs: Tensor, cumulative: Tensor, bins: Bins, y: Tensor) -> Tensor:
+    """The score of targets (*batch, m) in float64; see `Histogram.crps`."""
+    distance = (y.unsqueeze(-1) - bins.centers).abs().to(probs.dtype)
+    far = (probs.unsqueeze(-2) * distance).sum(-1)
+    return far + _own_bin_term(probs, bins, y) - _spread_term(probs, cumulative, bins)
+
+
+def _own_bin_term(probs: Tensor, bins: Bins, y: Tensor) -> Tensor:
+    """What E|Y - y| has in addition in the bin that holds y; both (*batch, m)."""
+    place = bins.locate(y)
+    width, away = bins.widths[place], (y - bins.centers[place]).abs()
+    more = (width / 2 - away).clamp_min(0).square() / width
+    return probs.gather(-1, place) * more.to(probs.dtype)
+
+
+def _spread_term(probs: Tensor, cumulative: Tensor, bins: Bins) -> Tensor:
+    """The integral of cdf (1 - cdf): over a bin, by the cdf m in its middle, a polynomial."""
+    middle = (cumulative[..., :-1] + cumulative[..., 1:]) / 2
+    widths = bins.widths.to(probs.dtype)
+    inner = (middle - middle.square()) @ widths - probs.square() @ (widths / 12)
+    return inner.unsqueeze(-1)
+
+
+# The search for a mean
+
+
+def tilted_logits(logits: Tensor, centers: Tensor, mean: Tensor) -> Tensor:
+    """Normalized logits + t c with the mean asked for, in float64; see `Histogram.with_mean`."""
+    start, length = centers[0], centers[-1] - centers[0]
+    places = (centers - start) / length
+    # Not quite at the end, where t would be infinite; outer bins may be narrow.
+    low, high = 1e-9 * places[1], 1 - 1e-9 * (1 - places[-2])
+    batch_shape = logits.shape[:-1]
+    wanted = ((mean.double() - start) / length).clamp(low, high).expand(batch_shape)
+    logits = logits.clamp_min(-1e5)
+    tilts = _tilts(logits.reshape(-1, len(centers)), places, wanted.reshape(-1))
+    tilted = logits + tilts.view(*batch_shape, 1) * places
+    # Normalized before float32 rounds: large tilts would cost the small differences.
+    return torch.log_softmax(tilted, -1)
+
+
+def _tilts(logits: Tensor, places: Tensor, wanted: Tensor) -> Tensor:
+    """For each row the t for which logits + t places have the wanted mean of places."""
+    # Beyond this the bin at one end has everything.
+    high = (logits.amax(-1) - logits.amin(-1) + 50) / places.diff().min()
+    low, tilts = -high, torch.zeros_like(high)
+    searched = torch.arange(len(logits), device=logits.device)
+    for _ in range(MAX_SEARCH_STEPS):
+        tilt = tilts[searched]
+        probs = torch.softmax(logits[searched] + tilt.unsqueeze(-1) * places, -1)
+        reached = probs @ places
+        miss = wanted[searched] - reached
+        variance = (probs * (places - reached.unsqueeze(-1)).square()).sum(-1)
+        low[searched] = torch.where(miss > 0, tilt, low[searched])
+        high[searched] = torch.where(miss < 0, tilt, high[searched])
+        newton = tilt + miss / variance.clamp_min(1e-300)
+        inside = (newton > low[searched]) & (newton < high[searched])
+        better = torch.where(inside, newton, (low[searched] + high[searched]) / 2)
+        far = miss.abs() > MEAN_TOLERANCE
+        tilts[searched] = torch.where(far, better, tilt)
+        searched = searched[far]
+        if not len(searched):
+            break
+    return tilts

@@ -1,0 +1,124 @@
+"""The base class of the target distributions in `targets`, and what several of them share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from softbins._tensor_checks import LARGEST, SMALLEST_POSITIVE, require
+from softbins.bins import Bins
+
+Outside = Literal["clamp", "error", "tail"]
+
+
+@dataclass(frozen=True, eq=False)
+class Target(ABC):
+    """Base class: a distribution over the bins for each target value, p in Section 2.2.
+
+    Parameters
+    ----------
+    outside : {"clamp", "error", "tail"}
+        What happens to targets outside the bins' range [a, b]. "clamp", the default, treats them
+        as the nearest end, "error" refuses them, and "tail" keeps them where they are and
+        truncates their distribution to the range, however little of it is left there.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from softbins import Bins, OneBin, Target
+    >>> isinstance(OneBin(), Target)
+    True
+    >>> OneBin().weights(torch.tensor([0.5, 99.0]), Bins([0.0, 1.0, 2.0]))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+
+    _: KW_ONLY
+    outside: Outside = "clamp"
+
+    def __post_init__(self) -> None:
+        if self.outside not in ("clamp", "error", "tail"):
+            raise ValueError(f"outside: expected 'clamp', 'error' or 'tail', got {self.outside!r}")
+
+    def weights(self, y: Tensor, bins: Bins) -> Tensor:
+        """The weights p_1 .. p_k >= 0 of the bins, which sum to one, for each target.
+
+        Parameters
+        ----------
+        y : Tensor
+            Finite targets of any shape.
+        bins : Bins
+            The k bins, on the device of `y`.
+
+        Returns
+        -------
+        Tensor
+            The shape of `y` with k weights for each target, in the precision of `y` and at least
+            in float32.
+
+        Raises
+        ------
+        ValueError
+            If a target is NaN or infinite, or outside the bins where `outside` is "error".
+        """
+        dtype = torch.promote_types(y.dtype, torch.float32)
+        return self._masses(self.placed(y, bins), bins).to(dtype)
+
+    def placed(self, y: Tensor, bins: Bins) -> Tensor:
+        """The targets in float64, checked, and moved to where `outside` wants them.
+
+        Parameters
+        ----------
+        y : Tensor
+            Targets of any shape.
+        bins : Bins
+            The bins, on the device of `y`.
+
+        Returns
+        -------
+        Tensor
+            The targets, in the shape of `y`.
+        """
+        if y.device != bins.edges.device:
+            raise ValueError(f"y: is on {y.device}, but the bins are on {bins.edges.device}")
+        if self.outside == "error":
+            # The ends themselves may have been rounded outwards to the targets' precision.
+            eps = torch.finfo(y.dtype).eps if y.is_floating_point() else 0.0
+            low, high = bins.low - eps * abs(bins.low), bins.high + eps * abs(bins.high)
+            hint = "widen the bins (Bins.covering), or choose outside='clamp' or 'tail'"
+            y = require("y", y, low, high, hint).double()
+        else:
+            y = require("y", y, hint="drop or impute those rows").double()
+        return y if self.outside == "tail" else y.clamp(bins.low, bins.high)
+
+    @abstractmethod
+    def _masses(self, y: Tensor, bins: Bins) -> Tensor:
+        """The weights of targets that `placed` has prepared, in float64."""
+
+
+def within(name: str, value: float | Tensor, low: float, high: float, hint: str) -> float | Tensor:
+    """A parameter, a number or a tensor of them, that lies in [low, high]."""
+    if isinstance(value, Tensor):
+        return require(name, value, low, high, hint)
+    if not low <= value <= high:
+        raise ValueError(f"{name}: got {value}; {hint}")
+    return value
+
+
+def positive(name: str, value: float | Tensor) -> float | Tensor:
+    """A parameter, a number or a tensor of them, that is positive and finite."""
+    return within(name, value, SMALLEST_POSITIVE, LARGEST, f"{name} must be positive and finite")
+
+
+def per_bin(value: float | Tensor, y: Tensor) -> float | Tensor:
+    """A parameter that broadcasts against `y`, made to broadcast against weights (*y.shape, k)."""
+    return value.to(y).unsqueeze(-1) if isinstance(value, Tensor) else value
+
+
+def one_hot(index: Tensor, bins: Bins) -> Tensor:
+    """Weights (*index.shape, k) with all the weight in one bin."""
+    return (index.unsqueeze(-1) == torch.arange(bins.count, device=index.device)).double()
