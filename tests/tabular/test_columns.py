@@ -173,7 +173,7 @@ def test_long_and_broken_text_can_be_told_apart_and_saved():
     assert all(len(text.encode()) < 200 for text in columns.to_json()["parts"][0]["labels"])
 
 
-# What was learnt from, what comes at prediction, and its inputs or a part of the complaint.
+# What was learned from, what comes at prediction, and its inputs or a part of the complaint.
 CHANGES = {
     "text for numbers": ([1.0, 2.0], ["3", " 4e1 "], [[3], [40]]),
     "gaps in text for numbers": ([1.0, 3.0], ["", "NA"], [[2], [2]]),
@@ -207,8 +207,8 @@ CHANGES = {
 
 @pytest.mark.parametrize("case", CHANGES)
 def test_dtypes_may_change_if_the_values_make_sense(case):
-    learnt, given, expected = CHANGES[case]
-    columns, frame = Columns.fit(one(learnt)), one(given)
+    learned, given, expected = CHANGES[case]
+    columns, frame = Columns.fit(one(learned)), one(given)
     if isinstance(expected, str):
         with pytest.raises(ValueError, match="^X: column") as caught:
             columns.transform(frame)
@@ -311,7 +311,7 @@ def test_the_names_of_other_tables_survive_the_file(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "model").predict(table), model.predict(table))
 
 
-def test_nothing_is_learnt_from_rows_without_weight():
+def test_nothing_is_learned_from_rows_without_weight():
     data, y = houses(40)
     x, weight = pd.DataFrame(data), np.r_[np.ones(20), np.zeros(20)]
     x.loc[20:, "town"], x.loc[20:, "size"] = "elsewhere", 1e6

@@ -42,7 +42,7 @@ def test_names_that_are_no_text_count_as_none():
     assert column_names(pd.DataFrame({"a": [1], 5: [2]})) is None
 
 
-# Columns of which nothing can be learnt, and a part of what is said.
+# Columns of which nothing can be learned, and a part of what is said.
 REFUSED = {
     "datetime64": (pd.to_datetime(["2020-01-31"]), "dates, times and durations are not taken"),
     "with a zone": (pd.to_datetime(["2020-01-31"]).tz_localize("UTC"), "year, month and weekday"),

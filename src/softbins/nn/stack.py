@@ -62,7 +62,7 @@ class Stack(nn.Module):
         """
         x = torch.addcmul(self.shift, x, self.scale)
         if generators is not None and self.dropout > 0:
-            x = x * self._dropout_mask(x, generators)
+            x = x * self._mask(x, generators)
         return self.apply_members(x)
 
     def step(
@@ -75,7 +75,7 @@ class Stack(nn.Module):
         outputs: Tensor = self(x, generators)
         return outputs.detach(), outputs.backward
 
-    def _dropout_mask(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
+    def _mask(self, x: Tensor, generators: Sequence[torch.Generator]) -> Tensor:
         """Factors for the inputs: 0, or what keeps the mean as it is without dropout."""
         mask, keep_probability = torch.empty_like(x), 1 - self.dropout
         for member, generator in zip(mask, generators, strict=True):

@@ -18,12 +18,12 @@ def moments(x: Tensor, rows: Sequence[Tensor], weight: Tensor | None) -> tuple[T
     """Mean and standard deviation of every feature over each member's rows: two (V, features).
 
     `x` is (n, features), `rows[v]` has the row numbers of member v, and `weight` (n,) weighs the
-    rows. Members that are given the very same tensor of row numbers share one computation.
+    rows. Members with the same row numbers in the same order share one computation.
     """
     weight = torch.ones(len(x)) if weight is None else weight
     found: list[tuple[Tensor, tuple[Tensor, Tensor]]] = []
     for index in rows:
-        shared = next((result for other, result in found if other is index), None)
+        shared = next((result for other, result in found if torch.equal(other, index)), None)
         found.append((index, shared or _moments_of_rows(x, index, weight)))
     means, deviations = zip(*(result for _, result in found), strict=True)
     return torch.stack(means), torch.stack(deviations)
