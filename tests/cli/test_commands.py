@@ -1,7 +1,6 @@
 """What each command writes and prints, compared with what the library does."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,9 +11,9 @@ from softbins.cli.options import METHODS
 from softbins.cli.table_files import read_table, write_table
 from softbins.report.description import aggregator_of
 from softbins.report.evaluation import evaluate
-from softbins.tabular.defaults import held_out
-from softbins.tabular.fit import Fitting
-from softbins.tabular.validation import _kept
+from softbins.tabular import fit as fitting
+from softbins.tabular.defaults import DEFAULTS
+from softbins.tabular.folds import Folds
 from tests.cli.runs import FIT, PAGE, PAPER, QUICK, WHERE, houses, run, succeeds, table
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -79,13 +78,13 @@ def test_the_errors_shown_are_those_of_the_saved_model():
 def test_the_errors_shown_after_early_stopping_are_those_of_the_best_epoch(monkeypatch):
     """It goes back to an epoch before the last, which the errors on all rows show."""
     # The members that were judged: those in the file would have learnt from these rows, too.
-    monkeypatch.setattr(Fitting, "_see_all", lambda *_: None)
+    monkeypatch.setattr(fitting, "_refit_on_all_rows", lambda *_: None)
     stopping = ["--objective", "hl-gaussian", "--plain", "--early-stopping", "--epochs", "60"]
     frame, first = table(), np.random.RandomState(0).randint(2**31 - 1)
     shown = json.loads(succeeds(*WHERE, *QUICK, *stopping, "--members", "2", "--json").stdout)
     model, errors = load("new.model"), []
-    outputs = next(model._outputs(frame[["width", "height"]]))
-    for member, rows in enumerate(held_out(60, 2, first)):
+    outputs = next(model._outputs(frame[["width", "height"]])).members
+    for member, rows in enumerate(Folds.random(60, 2, first, DEFAULTS.folds).held_out):
         predicted = model.objective_.decode(outputs[member, rows]).numpy()
         errors.append(np.abs(predicted - frame["y"].to_numpy()[rows]).mean())
     assert shown["validation_mae"] == pytest.approx(np.mean(errors), rel=1e-4)
@@ -95,14 +94,6 @@ def test_the_errors_shown_after_early_stopping_are_those_of_the_best_epoch(monke
     error = np.abs(load("new.model").predict(frame[["width", "height"]]) - frame["y"]).mean()
     found = 54 * shown["train_mae"] + 6 * shown["validation_mae"]
     assert found == pytest.approx(60 * error, rel=1e-4)
-
-
-def test_a_member_that_has_stopped_keeps_its_best_epoch():
-    scores = [5.0, 3.0, None, float("nan"), 3.0, 4.0]
-    rows = [{"epoch": i, "validation_mae": score} for i, score in enumerate(scores, 1)]
-    for stopping, epoch in [(True, 2), (False, 6)]:
-        model = SimpleNamespace(early_stopping=stopping, monitor="mae")
-        assert _kept(model, rows)["epoch"] == epoch
 
 
 def test_a_constant_target_needs_no_epochs():
@@ -119,7 +110,7 @@ def test_info_describes_a_model():
     assert shown["bias_of_bins"] == model.bins_.bias._asdict()
     assert (shown["objective"], shown["members"], shown["hidden"]) == ("hl-gaussian", 2, [8])
     assert (shown["features"], shown["names"]) == (2, ["width", "height"])
-    assert shown["share_of_trees"] == aggregator_of(model).share
+    assert shown["share_of_trees"] == aggregator_of(model).tree_share
     assert shown["temperature"] == aggregator_of(model).temperature.t
     assert (shown["epochs"], shown["calibration_rows"]) == (3, 16)
     assert shown["validation_rmse"] >= shown["validation_mae"] > 0

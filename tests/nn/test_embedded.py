@@ -8,9 +8,11 @@ import torch
 from softbins import Bins, Gaussian
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.objectives import L2, HistogramObjective
+from softbins.nn.settings import MuonSettings, Settings
 from softbins.nn.stack import StackedMLP
-from softbins.nn.trainer import TRAINING_STREAM, Settings, Trainer
+from softbins.nn.trainer import MemberData, Trainer
 
+MUON = MuonSettings(0.95, 2.0, max_inputs_per_unit=8)
 FEATURES, OUTPUTS = 3, 5
 EMBEDDED = {"none": [], "one": [1], "some": [2, 0], "all": [0, 1, 2]}
 
@@ -149,9 +151,9 @@ def trained(seeds, patience=None, optimizer="adam"):
     held = [torch.arange(120)[seed % 4 :: 4] for seed in seeds]
     rows = [torch.tensor([r for r in range(120) if r % 4 != seed % 4]) for seed in seeds]
     options = {"epochs": 12, "batch_size": 32, "learning_rate": 6e-2, "weight_decay": 1e-2}
-    options |= {"optimiser": optimizer, "patience": patience}
+    options |= {"muon": MUON if optimizer == "muon" else None, "patience": patience}
     settings = Settings(**options, schedule="cosine", monitor="rmse")
-    trainer = Trainer(stack, objective, x, y, rows, seeds, settings, held)
+    trainer = Trainer(stack, objective, MemberData(x, y, rows, held), settings, seeds)
     trainer.run()
     with torch.no_grad():
         return stack.eval()(x.expand(len(seeds), -1, -1)), trainer

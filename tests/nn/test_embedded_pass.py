@@ -7,8 +7,9 @@ import torch
 from softbins.bins import Bins
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.objectives import METHODS, make_objective
+from softbins.nn.settings import Settings
 from softbins.nn.stack import StackedMLP
-from softbins.nn.trainer import Settings, Trainer
+from softbins.nn.trainer import MemberData, Trainer
 from softbins.tabular.auto_bins import equal_bins, histogram_objective
 
 ROWS, FEATURES, OUTPUTS, SEEDS = 11, 3, 6, (7, 8)
@@ -138,21 +139,21 @@ def test_other_objectives_leave_it_to_autograd(method):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_targets_are_encoded_where_they_fit(monkeypatch, weighted):
-    """With and without encoded targets a training comes to the same."""
+def test_targets_are_precomputed_where_they_fit(weighted):
+    """With and without precomputed targets a training comes to the same."""
     y = torch.from_numpy(targets()).float()
     x, weight = torch.randn(40, FEATURES), torch.rand(40) if weighted else None
     objective, found = histogram(unequal=False), []
     for most in (40 * objective.outputs, 40 * objective.outputs - 1):
-        monkeypatch.setattr("softbins.nn.trainer.MOST_ENCODED", most)
         stack = EmbeddedMLP(FEATURES, [0], (8,), objective.outputs, SEEDS)
         rows = [torch.arange(35), torch.arange(5, 38)]  # the last batch is filled up
-        settings = Settings(epochs=3, batch_size=16)
-        trainer = Trainer(stack, objective, x, y, rows, SEEDS, settings, weight=weight)
+        settings = Settings(epochs=3, batch_size=16, max_precomputed_numbers=most)
+        data = MemberData(x, y, rows, weight=weight)
+        trainer = Trainer(stack, objective, data, settings, SEEDS)
         trainer.run()
-        found.append((trainer.encoded is None, [p.detach() for p in stack.parameters()]))
-    (encoded, ours), (plain, theirs) = found
-    assert not encoded
+        found.append((trainer.precomputed is None, [p.detach() for p in stack.parameters()]))
+    (precomputed, ours), (plain, theirs) = found
+    assert not precomputed
     assert plain
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)

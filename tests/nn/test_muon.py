@@ -10,9 +10,9 @@ from torch import nn
 
 from softbins.nn.adam import Adam
 from softbins.nn.muon import (
-    LEARNING_RATE_FACTOR,
-    MAX_INPUTS_PER_UNIT,
-    MOMENTUM,
+    MUON.rate_factor,
+    MUON.max_inputs_per_unit,
+    MUON.momentum,
     QUINTICS,
     Muon,
     orthogonalize,
@@ -102,14 +102,14 @@ def test_a_step_follows_the_mean_gradient_and_the_layers_shape():
     """Rate 0.1: the matrix shrinks by 0.1 times the decay, then moves against the mean gradient."""
     start, gradients = random((2, 6, 3)), [random((2, 6, 3), seed) for seed in (1, 2)]
     matrix, bias = nn.Parameter(start.clone()), nn.Parameter(torch.zeros(2, 1, 3))
-    muon = Muon([matrix, bias], [matrix], 0.1, weight_decay=0.5)
+    muon = Muon([matrix, bias], [matrix], 0.1, MUON, weight_decay=0.5)
     mean, expected = torch.zeros_like(start), start
     for gradient in gradients:
         matrix.grad, bias.grad = gradient, torch.ones_like(bias)
         muon.step()
-        mean = MOMENTUM * mean + (1 - MOMENTUM) * gradient
-        ahead = MOMENTUM * mean + (1 - MOMENTUM) * gradient
-        expected = 0.95 * expected - 0.1 * LEARNING_RATE_FACTOR * math.sqrt(3 / 6) * orthogonalize(
+        mean = MUON.momentum * mean + (1 - MUON.momentum) * gradient
+        ahead = MUON.momentum * mean + (1 - MUON.momentum) * gradient
+        expected = 0.95 * expected - 0.1 * MUON.rate_factor * math.sqrt(3 / 6) * orthogonalize(
             ahead
         )
     torch.testing.assert_close(matrix.detach(), expected)
@@ -124,7 +124,7 @@ def layers(seed=0):
 def test_other_parameters_are_adams():
     mine, theirs = layers(), layers()
     how = {"beta_2": 0.95, "epsilon": 1e-7, "weight_decay": 0.01}
-    muon, adam = Muon(mine, mine[:1], 0.1, **how), Adam(theirs, 0.1, **how)
+    muon, adam = Muon(mine, mine[:1], 0.1, MUON, **how), Adam(theirs, 0.1, **how)
     for step in range(5):
         for values, optimizer in ((mine, muon), (theirs, adam)):
             optimizer.zero_grad()
@@ -140,16 +140,16 @@ def test_other_parameters_are_adams():
 def test_many_more_inputs_than_units_are_left_to_adam():
     units = 4
     few, many = (
-        nn.Parameter(torch.ones(1, MAX_INPUTS_PER_UNIT * units + more, units)) for more in (0, 1)
+        nn.Parameter(torch.ones(1, MUON.max_inputs_per_unit * units + more, units)) for more in (0, 1)
     )
-    muon = Muon([few, many], [few, many], 0.1)
+    muon = Muon([few, many], [few, many], 0.1, MUON)
     assert [id(matrix) for matrix in muon.matrices] == [id(few)]
     assert [id(parameter) for parameter in muon.parameters] == [id(many)]
 
 
 def test_without_a_gradient_or_if_frozen_a_matrix_stays():
     idle, bias, frozen = *layers()[:2], layers()[0].requires_grad_(False)
-    muon = Muon([idle, bias], [idle, frozen], 0.1, weight_decay=0.1)
+    muon = Muon([idle, bias], [idle, frozen], 0.1, MUON, weight_decay=0.1)
     bias.grad = torch.ones_like(bias)
     muon.step()
     for matrix in (idle, frozen):
@@ -162,10 +162,10 @@ def test_all_directions_of_a_bowl_are_descended_alike():
     curvature = torch.tensor([30.0, 5.0, 1.0]).diag()[None]
     matrix, bias = nn.Parameter(torch.eye(3)[None].clone()), nn.Parameter(torch.zeros(1, 1, 3))
     rate = 0.02
-    muon = Muon([matrix, bias], [matrix], rate)
+    muon = Muon([matrix, bias], [matrix], rate, MUON)
     for step in range(1, 6):
         matrix.grad, bias.grad = curvature @ matrix.detach(), torch.zeros_like(bias)
         muon.step()
         moved = 1 - matrix[0].detach().diag()
-        assert (moved > 0.4 * step * rate * LEARNING_RATE_FACTOR).all()
-        assert (moved < 1.6 * step * rate * LEARNING_RATE_FACTOR).all()
+        assert (moved > 0.4 * step * rate * MUON.rate_factor).all()
+        assert (moved < 1.6 * step * rate * MUON.rate_factor).all()

@@ -51,6 +51,8 @@ class Settings:
     """Which error on the validation rows has to improve."""
     evaluate: tuple[Part, ...] = ("validation",)
     """The rows on which errors are measured after every epoch, for the history."""
+    max_precomputed_numbers: int = 2**26
+    """Numbers of precomputed targets to hold in memory: a quarter of a gigabyte in float32."""
     gradient_norm: bool = False
     """Whether the history has the norm of the last layer's gradient as well."""
 

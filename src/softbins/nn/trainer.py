@@ -24,7 +24,6 @@ from softbins.nn.stack import Stack
 from softbins.nn.standardize import moments
 
 EVALUATION_CHUNK = 4096  # rows that go through the network at a time where there is no gradient
-MAX_PRECOMPUTED_NUMBERS = 2**26  # of precomputed targets: a quarter of a gigabyte in float32
 
 HistoryRow = dict[str, float | int]
 Value = TypeVar("Value")
@@ -90,7 +89,7 @@ class Trainer(Generic[Network]):
 
     def _precomputed_targets(self) -> Tensor | None:
         """Each row's target as its gradient takes it, unless that would need much memory."""
-        if len(self.y) * self.objective.outputs > MAX_PRECOMPUTED_NUMBERS:
+        if len(self.y) * self.objective.outputs > self.settings.max_precomputed_numbers:
             return None
         parts = [self.objective.precompute_targets(part) for part in self.y.split(EVALUATION_CHUNK)]
         known = [part for part in parts if part is not None]

@@ -12,18 +12,18 @@ def training_summary(model: Any) -> dict[str, Any]:
     members: dict[int, list[dict[str, Any]]] = {}
     for row in model.history_:
         members.setdefault(row["member"], []).append(row)
-    kept = [_kept(model, rows) for rows in members.values()]
+    final = [final_row(model, rows) for rows in members.values()]
     names = [f"{part}_{error}" for part in ("train", "validation") for error in ("mae", "rmse")]
-    known = [name for name in names if kept and all(row.get(name) is not None for row in kept)]
-    means = {name: statistics.fmean(row[name] for row in kept) for name in known}
+    known = [name for name in names if final and all(row.get(name) is not None for row in final)]
+    means = {name: statistics.fmean(row[name] for row in final) for name in known}
     return {"epochs": max((row["epoch"] for row in model.history_), default=0)} | means
 
 
-def _kept(model: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def final_row(model: Any, history: list[dict[str, Any]]) -> dict[str, Any]:
     """The epoch that a member's weights come from: the last, or the best before it stopped."""
     if not model.early_stopping:
-        return rows[-1]
+        return history[-1]
     score = f"validation_{model.monitor}"
     # What is not finite is None in a file.
-    known = [row for row in rows if row[score] is not None and math.isfinite(row[score])]
-    return min(known, key=lambda row: float(row[score]), default=rows[-1])
+    known = [row for row in history if row[score] is not None and math.isfinite(row[score])]
+    return min(known, key=lambda row: float(row[score]), default=history[-1])
