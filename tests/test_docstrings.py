@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import inspect
+import sys
 
 import pytest
 from numpydoc.docscrape import ClassDoc
@@ -114,7 +115,7 @@ WITH_EXAMPLES = {
 @pytest.fixture
 def _without_figures():
     yield
-    if "matplotlib" in importlib.sys.modules:
+    if "matplotlib" in sys.modules:
         importlib.import_module("matplotlib.pyplot").close("all")
 
 
