@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import betabinom, norm
 
 from softbins import Bins, Histogram, scores
 from softbins.calibration import Conformal, Temperature
@@ -51,9 +51,8 @@ def law_of_coverage(held_out, new, coverage):
     The number of new rows inside is beta-binomial with a = k and b = n + 1 - k: see the module.
     """
     a = math.ceil((held_out + 1) * coverage - 1e-9)
-    b = held_out + 1 - a
-    variance = a * b * (a + b + new) / ((a + b) ** 2 * (a + b + 1) * new)
-    return a / (a + b), variance
+    inside = betabinom(new, a, held_out + 1 - a)
+    return inside.mean() / new, inside.var() / new**2
 
 
 # Coverage

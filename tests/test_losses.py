@@ -48,9 +48,9 @@ def test_loss_is_equation_2_and_its_gradient_is_f_minus_p(bins, name, size):
     target = targets(bins)[name]
     logits, y = batch(bins, size)
     p = target.weights(y, bins)
-    rows = HistogramLoss(bins, target, reduction="none")(logits, y)
-    torch.testing.assert_close(rows.double(), reference(logits, p), atol=2e-5, rtol=1e-5)
-    (gradient,) = torch.autograd.grad(rows.sum(), logits)
+    losses = HistogramLoss(bins, target, reduction="none")(logits, y)
+    torch.testing.assert_close(losses.double(), reference(logits, p), atol=2e-5, rtol=1e-5)
+    (gradient,) = torch.autograd.grad(losses.sum(), logits)
     torch.testing.assert_close(gradient, torch.softmax(logits, -1) - p, atol=1e-6, rtol=0)
 
 
@@ -92,8 +92,8 @@ def test_a_target_outside_never_gives_nan_or_a_silent_zero(bins, outside, size):
     for target in targets(bins, outside).values():
         if size > 1000 and not isinstance(target, Gaussian):
             continue
-        rows = HistogramLoss(bins, target, reduction="none")(torch.zeros(size, bins.count), y)
-        torch.testing.assert_close(rows, torch.full((size,), math.log(bins.count)))
+        losses = HistogramLoss(bins, target, reduction="none")(torch.zeros(size, bins.count), y)
+        torch.testing.assert_close(losses, torch.full((size,), math.log(bins.count)))
 
 
 NOT_FINITE = [math.nan, math.inf, -math.inf]
@@ -149,9 +149,9 @@ def test_extreme_logits_give_the_right_finite_loss(size):
     logits = torch.full((size, 100), 0.0)
     logits[:, 90] = 300.0
     logits.requires_grad_()
-    rows = HistogramLoss(EQUAL, reduction="none")(logits, y)
-    assert rows.tolist() == pytest.approx([300.0] * size)
-    (gradient,) = torch.autograd.grad(rows.sum(), logits)
+    losses = HistogramLoss(EQUAL, reduction="none")(logits, y)
+    assert losses.tolist() == pytest.approx([300.0] * size)
+    (gradient,) = torch.autograd.grad(losses.sum(), logits)
     assert torch.isfinite(gradient).all()
 
 
@@ -168,11 +168,11 @@ def test_float32_agrees_with_float64_for_any_sigma(bins, ratio, outside):
     logits, y = batch(bins, 2500)
     ends = torch.cat([bins.edges, bins.centers]).float().clamp(bins.low, bins.high)
     y = torch.cat([ends, y[len(ends) :]])
-    rows = loss(logits, y)
-    assert rows.dtype == torch.float32
+    losses = loss(logits, y)
+    assert losses.dtype == torch.float32
     exact = reference(logits, target.weights(y.double(), bins))
-    torch.testing.assert_close(rows.double(), exact, atol=1e-5, rtol=1e-6)
-    (gradient,) = torch.autograd.grad(rows.sum(), logits)
+    torch.testing.assert_close(losses.double(), exact, atol=1e-5, rtol=1e-6)
+    (gradient,) = torch.autograd.grad(losses.sum(), logits)
     p = target.weights(y.double(), bins)
     torch.testing.assert_close(
         gradient.double(), torch.softmax(logits.double(), -1) - p, atol=1e-6, rtol=0
@@ -269,24 +269,24 @@ def test_proposition_1_without_a_body_has_lipschitz_constant_zero():
 @pytest.mark.parametrize("shape", [(), (6,), (2, 3), (2, 1, 3)])
 def test_any_leading_shape(shape):
     logits, y = batch(EQUAL, *shape)
-    rows = HistogramLoss(EQUAL, reduction="none")(logits, y)
-    assert rows.shape == shape
+    losses = HistogramLoss(EQUAL, reduction="none")(logits, y)
+    assert losses.shape == shape
     flat = HistogramLoss(EQUAL)(logits.reshape(-1, 100), y.reshape(-1))
-    torch.testing.assert_close(rows.mean(), flat)
+    torch.testing.assert_close(losses.mean(), flat)
 
 
 @pytest.mark.parametrize("size", BATCHES)
 def test_reductions_and_weights(size):
     logits, y = batch(EQUAL, size)
     weight = torch.rand(size)
-    losses = {r: HistogramLoss(EQUAL, reduction=r) for r in ("none", "sum", "mean")}
-    rows = losses["none"](logits, y)
-    torch.testing.assert_close(losses["sum"](logits, y), rows.sum())
-    torch.testing.assert_close(losses["mean"](logits, y), rows.mean())
-    torch.testing.assert_close(losses["none"](logits, y, weight), rows * weight)
-    torch.testing.assert_close(losses["sum"](logits, y, weight), (rows * weight).sum())
-    weighted = (rows * weight).sum() / weight.sum()
-    torch.testing.assert_close(losses["mean"](logits, y, weight), weighted)
+    loss = {r: HistogramLoss(EQUAL, reduction=r) for r in ("none", "sum", "mean")}
+    losses = loss["none"](logits, y)
+    torch.testing.assert_close(loss["sum"](logits, y), losses.sum())
+    torch.testing.assert_close(loss["mean"](logits, y), losses.mean())
+    torch.testing.assert_close(loss["none"](logits, y, weight), losses * weight)
+    torch.testing.assert_close(loss["sum"](logits, y, weight), (losses * weight).sum())
+    weighted = (losses * weight).sum() / weight.sum()
+    torch.testing.assert_close(loss["mean"](logits, y, weight), weighted)
 
 
 def test_a_whole_weight_is_a_repeated_row():
@@ -302,9 +302,9 @@ def test_sigma_for_each_call(size):
     logits, y = batch(EQUAL, size)
     loss = HistogramLoss(EQUAL, Gaussian(0.01), reduction="none")
     sigma = torch.rand(size) * 0.05 + 0.005
-    rows = loss(logits, y, sigma=sigma)
+    losses = loss(logits, y, sigma=sigma)
     expected = reference(logits, Gaussian(sigma.double()).weights(y.double(), EQUAL))
-    torch.testing.assert_close(rows.double(), expected, atol=1e-5, rtol=1e-6)
+    torch.testing.assert_close(losses.double(), expected, atol=1e-5, rtol=1e-6)
     torch.testing.assert_close(loss(logits, y, sigma=0.01), loss(logits, y))
 
 
@@ -489,28 +489,28 @@ def test_repr_shows_the_parts():
 # Bad input
 
 
-def rows(*shape):
+def zeros(*shape):
     return torch.zeros(shape)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda loss: loss(rows(4, 99), rows(4)), r"number of bins, 100, got shape \(4, 99\)"),
-        (lambda loss: loss(rows(), rows()), r"logits: .* got shape \(\)"),
-        (lambda loss: loss(rows(4, 100), rows(4, 1)), r"y: shape \(4, 1\) .* need \(4,\)"),
-        (lambda loss: loss(rows(4, 100), rows(5)), r"y: shape \(5,\) does not match"),
-        (lambda loss: loss(rows(4, 100), rows(4), rows(3)), r"weight: shape \(3,\)"),
-        (lambda loss: loss(rows(2, 100), rows(2), torch.tensor([1.0, -1.0])), "weight: 1 of 2"),
-        (lambda loss: loss(rows(2, 100), rows(2), rows(2)), "weight: .* some row a weight above 0"),
-        (lambda loss: loss(rows(0, 100), rows(0)), "y: the mean over no targets"),
-        (lambda loss: loss(rows(2, 100), rows(2), sigma=0.0), "sigma: got 0.0; .* positive"),
-        (lambda loss: loss(rows(2, 100), rows(2), sigma=-rows(2)), "sigma: 2 of 2 .* positive"),
-        (lambda loss: loss(rows(2, 100), rows(2).to("meta")), "y on meta, .* one device"),
-        (lambda loss: loss(rows(2, 100), rows(2) / 0), "y: 2 of 2 values are NaN or infinite"),
+        (lambda loss: loss(zeros(4, 99), zeros(4)), r"number of bins, 100, got shape \(4, 99\)"),
+        (lambda loss: loss(zeros(), zeros()), r"logits: .* got shape \(\)"),
+        (lambda loss: loss(zeros(4, 100), zeros(4, 1)), r"y: shape \(4, 1\) .* need \(4,\)"),
+        (lambda loss: loss(zeros(4, 100), zeros(5)), r"y: shape \(5,\) does not match"),
+        (lambda loss: loss(zeros(4, 100), zeros(4), zeros(3)), r"weight: shape \(3,\)"),
+        (lambda loss: loss(zeros(2, 100), zeros(2), torch.tensor([1.0, -1.0])), "weight: 1 of 2"),
+        (lambda loss: loss(zeros(2, 100), zeros(2), zeros(2)), "weight: .* a weight above 0"),
+        (lambda loss: loss(zeros(0, 100), zeros(0)), "y: the mean over no targets"),
+        (lambda loss: loss(zeros(2, 100), zeros(2), sigma=0.0), "sigma: got 0.0; .* positive"),
+        (lambda loss: loss(zeros(2, 100), zeros(2), sigma=-zeros(2)), "sigma: 2 of 2 .* positive"),
+        (lambda loss: loss(zeros(2, 100), zeros(2).to("meta")), "y on meta, .* one device"),
+        (lambda loss: loss(zeros(2, 100), zeros(2) / 0), "y: 2 of 2 values are NaN or infinite"),
         (lambda loss: HistogramLoss(EQUAL, reduction="max"), "reduction: expected 'mean'"),
         (
-            lambda loss: HistogramLoss(EQUAL, OneBin())(rows(2, 100), rows(2), sigma=1.0),
+            lambda loss: HistogramLoss(EQUAL, OneBin())(zeros(2, 100), zeros(2), sigma=1.0),
             "sigma: OneBin has none",
         ),
     ],

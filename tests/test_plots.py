@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binom, norm
 
 from softbins import Bins, Histogram, _figures, plots, scores
 from tests.instances import BINS
@@ -159,7 +160,12 @@ def test_reliability_is_that_of_the_scores(case):
     assert labels(axes) == ["95% of points if calibrated", "observed"]
     low, high = band_at(axes.collections[0], 0.5)
     assert high - 0.5 == pytest.approx(0.5 - low)
-    assert high - 0.5 == pytest.approx(min(0.5, 1.96 * 0.5 / np.sqrt(len(y))))
+    assert high - 0.5 == pytest.approx(min(0.5, deviation_of_95_percent(len(y), 0.5)), rel=1e-4)
+
+
+def deviation_of_95_percent(rows, share):
+    """How far from `share` the share of rows may be observed, by the normal approximation."""
+    return binom(rows, share).std() / rows * norm.ppf(0.975)
 
 
 def band_at(collection, x):
@@ -181,9 +187,9 @@ def test_the_pit_is_that_of_the_scores(case):
     assert list(axes.get_lines()[0].get_ydata()) == [1, 1]
     assert labels(axes) == ["95% of bars if calibrated"]
     corners = axes.patches[-1].get_corners()
-    spread = 1.96 * np.sqrt((count - 1) / len(y))
-    assert corners[:, 1].min() == pytest.approx(max(0, 1 - spread))
-    assert corners[:, 1].max() == pytest.approx(min(count, 1 + spread))
+    spread = count * deviation_of_95_percent(len(y), 1 / count)
+    assert corners[:, 1].min() == pytest.approx(max(0, 1 - spread), rel=1e-4)
+    assert corners[:, 1].max() == pytest.approx(min(count, 1 + spread), rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,8 @@ def as_floats(name: str, values: Any) -> Array:
         # A copy, because torch does not take read-only arrays.
         return found.astype(np.float64)
     result = np.empty(found.size)
-    for i, value in enumerate(found.reshape(-1).tolist()):
+    # As objects, because NumPy makes text of the numbers beside a text.
+    for i, value in enumerate(np.asarray(values, dtype=object).reshape(-1).tolist()):
         try:
             result[i] = _as_float(value)
         except (TypeError, ValueError, OverflowError) as error:

@@ -24,8 +24,9 @@ EPSILON = torch.finfo(torch.float64).eps
 class Arm(NamedTuple):
     """One end of the growing intervals of n histograms: knots (n, m), and straight between them.
 
-    From the centre outwards `rest`, the probability that is left outside of the interval, falls
-    from 1 to 0, and `place`, where its end is, does not fall: for low ends it has its sign turned.
+    From the center outwards `rest`, the probability that is left outside the interval, falls
+    from 1 to 0. `place` is where the interval ends; it does not fall, because low ends are stored
+    with their sign turned.
     """
 
     rest: Tensor
@@ -51,7 +52,7 @@ class Arm(NamedTuple):
 
 
 class NestedIntervals(NamedTuple):
-    """The growing intervals of n histograms: the way of their low and of their high ends."""
+    """The growing intervals of n histograms: where their low and their high ends move."""
 
     distribution: Histogram
     low: Arm
@@ -59,14 +60,14 @@ class NestedIntervals(NamedTuple):
 
     @classmethod
     def of(cls, distribution: Histogram, kind: Kind) -> NestedIntervals:
-        """In float64, whatever the network's precision: depths reach far into the tails."""
+        """The family of a kind, in float64 because depths reach far into the tails."""
         logits = distribution.logits.detach().double().reshape(-1, distribution.bins.count)
         exact = Histogram(distribution.bins, logits=logits, validate_args=False)
         arms = _central(exact) if kind == "central" else _shortest(exact)
         return cls(distribution, *arms)
 
     def depth(self, y: Tensor) -> Tensor:
-        """The depth of each target, outside the bins minus its distance, rounded outwards."""
+        """The depth of each target, or outside the bins minus its distance; rounded outwards."""
         inside = torch.minimum(self.low.rest_at(-y), self.high.rest_at(y))
         bins = self.distribution.bins
         distance = (y - y.clamp(bins.low, bins.high)).abs()
@@ -82,7 +83,7 @@ class NestedIntervals(NamedTuple):
 
 
 def _central(exact: Histogram) -> tuple[Arm, Arm]:
-    """From the median on, twice the probability of the tail is left outside."""
+    """Central intervals, from the median on: what is left outside is twice either tail."""
     middle, edges = exact.median.unsqueeze(-1), exact.bins.edges
     below = 2 * _tails(exact.probs.flip(-1)).flip(-1)
     above = 2 * _tails(exact.probs)
@@ -91,7 +92,7 @@ def _central(exact: Histogram) -> tuple[Arm, Arm]:
 
 
 def _shortest(exact: Histogram) -> tuple[Arm, Arm]:
-    """Bin after bin as the threshold falls, the densest first, from its middle on."""
+    """Shortest intervals, which grow from the middle of the densest bin, bin by bin."""
     order, edges = _outwards(exact.probs / exact.bins.widths), exact.bins.edges
     rest = _tails(exact.probs.gather(-1, order))
     middle = exact.bins.centers[order[:, :1]]
@@ -119,7 +120,7 @@ def _outwards(density: Tensor) -> Tensor:
 
 def _tails(probs: Tensor) -> Tensor:
     """The share of each bin and all after it, from exactly 1 to exactly 0; (n, k + 1)."""
-    # Summed from the far end, which keeps all digits of the smallest.
+    # The sum starts at the far end, so that small shares keep all their digits.
     sums = probs.flip(-1).cumsum(-1).flip(-1)
     return torch.cat([sums / sums[:, :1], torch.zeros_like(sums[:, :1])], -1)
 

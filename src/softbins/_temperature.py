@@ -151,7 +151,7 @@ def _least(loss: Callable[[float], float], starts: Sequence[float]) -> float:
 
 
 def _parabola_minimum(tried: dict[float, float]) -> float | None:
-    """Where the parabola through the best point and its two neighbours is least.
+    """Where the parabola through the best point and its two neighbors is least.
 
     None if the best point is the first or the last, or if the three lie on a line.
     """

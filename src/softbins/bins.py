@@ -165,7 +165,7 @@ class Bins:
     def quantile(cls, y: Values, count: int) -> Bins:
         """Bins that each hold about the same share of the targets.
 
-        Every distinct value owns the cell half-way to its neighbours and spreads its share
+        Every distinct value owns the cell half-way to its neighbors and spreads its share
         evenly over it, which makes the cumulative share strictly increasing, so that its
         inverse gives distinct edges. A repeated value counts for one bin's share at most:
         it could not fill more bins, and would take them from the rest.
@@ -348,7 +348,7 @@ def _common_width(edges: Tensor) -> float | None:
 
 
 def _cells(distinct: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The borders half-way between neighbours; the outer cells are symmetric about their value."""
+    """The borders half-way between neighbors; the outer cells are symmetric about their value."""
     middles = distinct[:-1] + np.diff(distinct) / 2
     first, last = 2 * distinct[0] - middles[0], 2 * distinct[-1] - middles[-1]
     return np.concatenate([[first], middles, [last]])

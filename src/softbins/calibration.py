@@ -165,8 +165,10 @@ class Conformal:
 
         Returns
         -------
-        low, high : Tensor
-            The ends of the intervals, in the batch shape and in float64.
+        low : Tensor
+            The low ends, in the batch shape and in float64.
+        high : Tensor
+            The high ends, in the batch shape and in float64.
 
         Raises
         ------

@@ -241,8 +241,10 @@ class Histogram(Distribution):
 
         Returns
         -------
-        low, high : Tensor
-            The ends, in the batch shape.
+        low : Tensor
+            The low ends, in the batch shape.
+        high : Tensor
+            The high ends, in the batch shape.
         """
         if not 0 < coverage <= 1:
             raise ValueError(f"coverage: must lie in (0, 1], got {coverage}")

@@ -144,7 +144,7 @@ class Similarity(Target):
         object.__setattr__(self, "bandwidth", positive("bandwidth", self.bandwidth))
 
     def _masses(self, y: Tensor, bins: Bins) -> Tensor:
-        # Distances relative to the nearest centre, so that nothing overflows or cancels:
+        # Distances relative to the nearest center, so that nothing overflows or cancels:
         # (c - y)^2 - (n - y)^2 = (c - n) (c + n - 2 y).
         nearest = bins.centers[TwoHot()._masses(y, bins).argmax(-1)].unsqueeze(-1)
         beyond, bandwidth = y.unsqueeze(-1) - nearest, per_bin(self.bandwidth, y)
