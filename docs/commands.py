@@ -25,10 +25,10 @@ softbins compare houses.csv --target price --page methods.html
 ```
 
 `fit` does what [`HistogramRegressor`](api/estimators.md#softbins.HistogramRegressor) does, and
-leaves to it what is not given; `--plain` is `as_in_paper()`, and `--objective` takes any other of the
-paper's. `predict --raw` writes intervals that are not calibrated. `info` tells what a model has
-become: its bins and how far they may move a mean, how many networks, the share of the trees and the
-temperature.
+leaves to it what is not given; `--plain` is `as_in_paper()`, and `--objective` takes any other of
+the paper's. `predict --raw` writes intervals that are not calibrated. `info` tells what a model has
+become: its bins and how far they may move a mean, how many networks, the share of the trees and
+the temperature.
 
 `evaluate` prints the MAE of the predicted means and medians, RMSE, CRPS, NLL, and how many targets
 the intervals cover and how wide they are, above the errors in training. A model that predicts

@@ -123,27 +123,40 @@ def accuracy(results: Path) -> str:
 def heldout(results: Path) -> str:
     """Errors as multiples of ours on tables that no setting was chosen on, beside the others."""
     chosen, record = _record("accuracy", results), _record_if_made("heldout", results)
-    known = {
-        row["method"]: {name: row[name]["ratio"] for name in MEASURES if row.get(name)}
-        for row in chosen["rows"]
+    sets = {"held-out": record} if record is not None else {}
+    sets["development"] = {
+        "tables": chosen["tables"],
+        "rows": [_flat(row) for row in chosen["rows"]],
+        "ours_best": chosen["best"],
     }
-    best = [f"{chosen['best'][name]} of {chosen['tables']}" for name in MEASURES]
-    names = [f"development {name}" for name in MEASURES.values()]
-    if record is None:
-        rows = [[method, *_ratios(found)] for method, found in known.items()]
-        note = "\nThe tables that no setting was chosen on are yet to be run.\n"
-        return table(["", *names], [*rows, [BEST, *best]]) + note
-    new = {row["method"]: row for row in record["rows"]}
-    rows = [
-        [method, *_ratios(new.get(method, {})), *_ratios(known.get(method, {}))]
-        for method in dict.fromkeys([*new, *known])
-    ]
-    new_best = [f"{record['ours_best'][name]} of {record['tables']}" for name in MEASURES]
-    head = ["", *(f"held-out {name}" for name in MEASURES.values()), *names]
-    return table(head, [*rows, [BEST, *new_best, *best]])
+    methods = dict.fromkeys(row["method"] for found in sets.values() for row in found["rows"])
+    head = [f"{name} {measure}" for name in sets for measure in MEASURES.values()]
+    best = [f"{s['ours_best'][name]} of {s['tables']}" for s in sets.values() for name in MEASURES]
+    rows = [_beside_each_other(method, sets) for method in methods]
+    note = "" if record else "\nThe tables that no setting was chosen on are yet to be run.\n"
+    return table(["", *head], [*rows, [BEST, *best]]) + note
 
 
-def _ratios(found: dict[str, float | None]) -> list[str]:
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """A method's ratios by measure, and on how many tables it was run."""
+    known = {name: row[name] for name in MEASURES if row.get(name)}
+    ratios = {name: found["ratio"] for name, found in known.items()}
+    tables = max(found["tables"] for found in known.values())
+    return {"method": row["method"], "tables": tables, **ratios}
+
+
+def _beside_each_other(method: str, sets: dict[str, dict[str, Any]]) -> list[str]:
+    """A method's ratios on each set, and a note if it was not run on all tables."""
+    cells, notes = list[str](), list[str]()
+    for name, found in sets.items():
+        row = next((row for row in found["rows"] if row["method"] == method), {})
+        cells += _ratios(row)
+        if row.get("tables", found["tables"]) < found["tables"]:
+            notes.append(f"{row['tables']} of {found['tables']} {name} tables")
+    return [f"{method} ({', '.join(notes)})" if notes else method, *cells]
+
+
+def _ratios(found: dict[str, Any]) -> list[str]:
     values = [found.get(name) for name in MEASURES]
     return ["" if value is None else f"{value:.2f}" for value in values]
 

@@ -245,14 +245,14 @@ def test_held_out_tables_stand_beside_the_others(tmp_path):
     rows = [
         {"method": "softbins", **new},
         {"method": "trees", **new, "mae": 1.5, "crps": None},
-        {"method": "new", **new, "rmse": 2.0},
+        {"method": "new", **new, "rmse": 2.0, "tables": 5},
     ]
     best = {"mae": 6, "rmse": 5, "crps": 7}
     put_record(tmp_path, "heldout", {"tables": 7, "rows": rows, "ours_best": best})
     text = script("tables").heldout(tmp_path)
     assert "| held-out MAE | held-out RMSE | held-out CRPS | development MAE |" in text
     assert "| trees | 1.50 | 1.00 |  | 1.25 | 1.25 |  |\n" in text
-    assert "| new | 1.00 | 2.00 | 1.00 |  |  |  |\n" in text
+    assert "| new (5 of 7 held-out tables) | 1.00 | 2.00 | 1.00 |  |  |  |\n" in text
     assert "| 6 of 7 | 5 of 7 | 7 of 7 | 2 of 2 | 1 of 2 | 2 of 2 |\n" in text
 
 
