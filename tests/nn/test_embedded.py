@@ -8,6 +8,7 @@ import torch
 from softbins import Bins, Gaussian
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.objectives import L2, HistogramObjective
+from softbins.nn.random import member_generator
 from softbins.nn.settings import MuonSettings, Settings
 from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import MemberData, Trainer
@@ -22,7 +23,7 @@ def network(embedded=(0, 2), hidden=(16, 16), seeds=(7,), outputs=OUTPUTS, **opt
 
 
 def generators(seeds):
-    return [torch.Generator().manual_seed(seed + TRAINING_STREAM) for seed in seeds]
+    return [member_generator(seed, "training") for seed in seeds]
 
 
 # Shapes and the formula
@@ -89,7 +90,8 @@ def test_a_plain_network_cannot_wiggle_as_an_embedded_one_does():
     for embedded in ([0], []):
         stack = EmbeddedMLP(1, embedded, (16,), 1, [0])
         settings = Settings(epochs=60, batch_size=32, learning_rate=1e-2)
-        trainer = Trainer(stack, L2(-1.0, 1.0), x, y, [torch.arange(300)], [0], settings)
+        data = MemberData(x, y, [torch.arange(300)])
+        trainer = Trainer(stack, L2(-1.0, 1.0), data, settings, [0])
         trainer.run()
         errors.append(trainer.evaluate([torch.arange(300)])["rmse"].item())
     assert errors[0] < 0.5 * errors[1]

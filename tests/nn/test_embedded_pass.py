@@ -10,7 +10,7 @@ from softbins.nn.objectives import METHODS, make_objective
 from softbins.nn.settings import Settings
 from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import MemberData, Trainer
-from softbins.tabular.auto_bins import equal_bins, histogram_objective
+from softbins.tabular.objectives import histogram_objective
 
 ROWS, FEATURES, OUTPUTS, SEEDS = 11, 3, 6, (7, 8)
 EMBEDDED = {"none": [], "one": [1], "some": [2, 0], "all": [0, 1, 2]}
@@ -113,7 +113,7 @@ def targets(unequal=False):
 def histogram(unequal):
     y = targets(unequal)
     edges = np.sinh(np.linspace(-3, 3, 31)) * (1.1 * np.abs(y).max() / np.sinh(3))
-    return histogram_objective(Bins(edges) if unequal else equal_bins(y, 30, 2.0), 2.0)
+    return histogram_objective(Bins(edges) if unequal else Bins.covering(y, 30, 2.0), 2.0)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

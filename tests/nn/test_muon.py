@@ -9,14 +9,10 @@ from scipy.optimize import linprog
 from torch import nn
 
 from softbins.nn.adam import Adam
-from softbins.nn.muon import (
-    MUON.rate_factor,
-    MUON.max_inputs_per_unit,
-    MUON.momentum,
-    QUINTICS,
-    Muon,
-    orthogonalize,
-)
+from softbins.nn.muon import QUINTICS, Muon, orthogonalize
+from softbins.nn.settings import MuonSettings
+
+MUON = MuonSettings(momentum=0.95, rate_factor=2.0, max_inputs_per_unit=8)
 
 SHAPES = [(1, 1, 1), (1, 5, 5), (3, 8, 5), (3, 5, 8), (2, 40, 6), (2, 64, 64)]
 
@@ -140,7 +136,7 @@ def test_other_parameters_are_adams():
 def test_many_more_inputs_than_units_are_left_to_adam():
     units = 4
     few, many = (
-        nn.Parameter(torch.ones(1, MUON.max_inputs_per_unit * units + more, units)) for more in (0, 1)
+        nn.Parameter(torch.ones(1, inputs, units)) for inputs in (8 * units, 8 * units + 1)
     )
     muon = Muon([few, many], [few, many], 0.1, MUON)
     assert [id(matrix) for matrix in muon.matrices] == [id(few)]

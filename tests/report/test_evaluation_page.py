@@ -12,7 +12,7 @@ from softbins._text import shown
 from softbins.evaluation import Evaluation, evaluate
 from softbins.report.description import aggregator_of
 from softbins.report.evaluation_page import distribution_figures
-from softbins.tabular.validation import training_summary
+from softbins.tabular.summary import training_summary
 from tests.report.parsed_page import Page
 from tests.report.small_models import fitted, table
 

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from softbins import Bins, Histogram, HistogramRegressor, ModelFileError, NeuralRegressor, load
 from softbins._model_file import read, write
 from softbins.nn.objectives import METHODS
+from tests.tabular.quick import with_few_rounds
 
 QUICK = {"hidden": (32, 32), "max_epochs": 60, "learning_rate": 5e-3, "random_state": 0}
 WITH_DISTRIBUTION = ("hl-onebin", "hl-uniform", "hl-gaussian", "mdn")
@@ -62,7 +63,7 @@ def expected_failures(estimator):
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_conventions(estimator, check, monkeypatch):
-    monkeypatch.setattr("softbins.tabular.forest.ROUNDS", 10)
+    monkeypatch.setattr(HistogramRegressor, "_defaults", with_few_rounds(5))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         check(estimator)
@@ -166,7 +167,7 @@ def test_an_ensemble_that_holds_nothing_out_is_the_mixture_of_its_members(fitted
     x, _ = data(30, seed=1)
     model = fitted["ensemble"]
     assert model.network_.members == 3
-    members = model.objective_.distribution(next(model._outputs(x)))
+    members = model.objective_.distribution(next(model._member_outputs(x)))
     assert members.batch_shape == (3, 30)
     mixed = model.predict_distribution(x)
     torch.testing.assert_close(mixed.probs, members.probs.mean(0))

@@ -57,9 +57,8 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        self : estimator
+        Self
             The fitted estimator. If fitting fails, the estimator stays as it was.
-
         """
         data, names = self._training_data(X, y, sample_weight)
         with one_thread():
@@ -101,9 +100,8 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        predicted : array of shape (n_samples,)
+        array of shape (n_samples,)
             The predictions.
-
         """
         if output == "mean":
             return self._collect(self._means(X))
@@ -121,11 +119,10 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        distribution : Histogram
+        Histogram
             With the batch shape (n_samples,). It takes up to 16 kB for each row: for millions of
             rows ask for what you need of it instead (`predict_interval`, `predict_quantiles`,
             `predict_cdf`), or for some rows at a time.
-
         """
         parts = list(self._distributions(X))
         return Histogram(parts[0].bins, logits=torch.cat([part.logits for part in parts]))
@@ -142,9 +139,8 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        quantiles : array of shape (n_samples, n_levels)
+        array of shape (n_samples, n_levels)
             One column for each level.
-
         """
         levels = np.atleast_1d(np.asarray(q, dtype=np.float64)).tolist()
         return self._collect(part.quantile(levels) for part in self._distributions(X))
@@ -166,9 +162,8 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        intervals : array of shape (n_samples, 2)
+        array of shape (n_samples, 2)
             Low and high ends.
-
         """
         parts = (part.interval(coverage, kind) for part in self._distributions(X))
         return self._collect(torch.stack(ends, -1) for ends in parts)
@@ -185,9 +180,8 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        probabilities : array of shape (n_samples, n_values)
+        array of shape (n_samples, n_values)
             One column for each value.
-
         """
         values = torch.from_numpy(np.atleast_1d(np.asarray(y, dtype=np.float64)))
         return self._collect(part.cdf(values.unsqueeze(-1)).T for part in self._distributions(X))
@@ -206,9 +200,8 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
 
         Returns
         -------
-        samples : array of shape (n_rows, n_samples)
+        array of shape (n_rows, n_samples)
             One column for each draw.
-
         """
         predicted = self.predict_distribution(X)
         levels = check_random_state(random_state).uniform(
@@ -257,7 +250,6 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         ----------
         path : str or path-like
             The file. It is written whole, or left as it was.
-
         """
         check_is_fitted(self)
         persistence.save(self, path)

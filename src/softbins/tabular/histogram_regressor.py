@@ -145,7 +145,6 @@ class HistogramRegressor(StackedRegressor):
     >>> low, high = model.predict_interval(X[:3], coverage=0.9).T
     >>> bool((low < mean).all() and (mean < high).all())
     True
-
     """
 
     objective = "hl-gaussian"
@@ -221,7 +220,7 @@ class HistogramRegressor(StackedRegressor):
 
         Returns
         -------
-        regressor : HistogramRegressor
+        HistogramRegressor
             Not yet fitted.
 
         Examples
@@ -229,7 +228,6 @@ class HistogramRegressor(StackedRegressor):
         >>> from softbins import HistogramRegressor
         >>> HistogramRegressor.as_in_paper(bins=50).hidden
         (64, 64, 64, 64)
-
         """
         return cls(**(PAPER_PARAMETERS | changes))
 
@@ -272,10 +270,9 @@ class HistogramRegressor(StackedRegressor):
 
         Returns
         -------
-        self : HistogramRegressor
+        HistogramRegressor
             The fitted regressor, with the chosen parameters set; `tuning_` has all that was
             tried.
-
         """
         data, _ = self._training_data(X, y, sample_weight)
         with one_thread(), progress_bar(self.progress) as show:
@@ -331,9 +328,8 @@ class HistogramRegressor(StackedRegressor):
 
         Returns
         -------
-        intervals : array of shape (n_samples, 2)
+        array of shape (n_samples, 2)
             Low and high ends.
-
         """
         check_is_fitted(self)
         if not calibrated or self.aggregator_ is None:

@@ -19,7 +19,7 @@ def load(path: str | os.PathLike[str]) -> NeuralRegressor | HistogramRegressor:
 
     Returns
     -------
-    estimator : NeuralRegressor or HistogramRegressor
+    NeuralRegressor or HistogramRegressor
         The fitted estimator, which predicts as it did when it was saved.
 
     Raises
@@ -39,7 +39,6 @@ def load(path: str | os.PathLike[str]) -> NeuralRegressor | HistogramRegressor:
     ...     again = softbins.load(os.path.join(folder, "small.model"))
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
-
     """
     regressor: NeuralRegressor | HistogramRegressor
     regressor = read_model(path, (NeuralRegressor, HistogramRegressor))

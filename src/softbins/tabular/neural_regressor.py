@@ -118,7 +118,6 @@ class NeuralRegressor(StackedRegressor):
     >>> model = NeuralRegressor("hl-gaussian", (32, 32), max_epochs=20, random_state=0)
     >>> model.fit(X, y).predict_interval(X[:3], coverage=0.9).shape
     (3, 2)
-
     """
 
     def __init__(

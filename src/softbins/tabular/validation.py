@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_X_y
 from sklearn.utils.validation import validate_data
 
+from softbins._checks import weight_column
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
 from softbins.tabular.frames import DATES_NOT_TAKEN, HOW_TO_PASS_CATEGORIES, Array, frame_library
@@ -24,8 +25,9 @@ def training_data(
     listed = categorical_features is not None and not isinstance(categorical_features, str)
     X, y = _checked(estimator, X, y, text=listed)
     # A copy, because a frame's column may be read-only, which torch does not take.
-    target, weights = np.array(y, dtype=np.float64), _checked_weight(weight, len(y))
+    target = np.array(y, dtype=np.float64)
     _check_unit(target)
+    weights = None if weight is None else weight_column("sample_weight", weight, len(target))
     used = ... if weights is None else weights > 0  # a row without weight is no row
     columns = Columns.fit(X, categorical_features, used)
     # scikit-learn finds names in more kinds of tables.
@@ -79,19 +81,3 @@ def _check_unit(y: Array) -> None:
             f"y: targets of up to {largest:g} that differ by {spread:g} at most cannot be trained "
             "in float32; give them in another unit"
         )
-
-
-def _checked_weight(weight: ArrayLike | None, n_rows: int) -> Array | None:
-    if weight is None:
-        return None
-    values = np.asarray(weight, dtype=np.float64)
-    if values.shape != (n_rows,):
-        raise ValueError(f"sample_weight: shape {values.shape} does not match {n_rows} samples")
-    if not np.isfinite(values).all() or (values < 0).any():
-        bad = int(np.flatnonzero(~(np.isfinite(values) & (values >= 0)))[0])
-        raise ValueError(
-            f"sample_weight: weights must be finite and not negative, got {values[bad]} at {bad}"
-        )
-    if not values.any():
-        raise ValueError("sample_weight: all weights are zero, which leaves nothing to learn from")
-    return values
