@@ -11,11 +11,11 @@ from click.testing import CliRunner
 
 from softbins.cli import paper as commands
 from softbins.cli import program as cli
-from softbins.paper.run.display import Progress, _View, shown, time_left
 from softbins.paper.run.methods import METHODS
-from softbins.paper.run.plan import SCALES, Scale, base, runs_for
-from softbins.paper.run.runner import run_all, stacks
+from softbins.paper.run.plan import SCALES, Scale, artefact_runs, method_runs
+from softbins.paper.run.progress import Progress, _View, show_progress, time_left_text
 from softbins.paper.run.store import Store
+from softbins.paper.run.workers import make_stacks, run_all
 
 COMMANDS = sorted(commands.paper.commands)
 DEMO = Scale("demo", epochs=0.004, seeds=2, rows=1200, full_grids=False)
@@ -26,7 +26,7 @@ METRICS = ("train_objective", "train_mae", "train_rmse", "test_objective", "test
 def made(tmp_path_factory):
     """A store with everything of a very small demo."""
     store = Store(tmp_path_factory.mktemp("made") / "store")
-    runs = [r for name in ("table", "curves", "bins") for r in runs_for(name, "bike", DEMO)]
+    runs = [r for name in ("table", "curves", "bins") for r in artefact_runs(name, "bike", DEMO)]
     run_all(runs, store)
     return store
 
@@ -192,9 +192,11 @@ def test_a_missing_file_is_found_before_anything_runs():
 
 
 def test_the_time_left_comes_from_the_work_done(store, scale, monkeypatch):
-    planned = stacks([*base("bike", "l2", scale), *base("bike", "hl-gaussian", scale)])
+    planned = make_stacks(
+        [*method_runs("bike", "l2", scale), *method_runs("bike", "hl-gaussian", scale)]
+    )
     clock = iter([100.0, 160.0])
-    monkeypatch.setattr("softbins.paper.run.display.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("softbins.paper.run.progress.time.monotonic", lambda: next(clock))
     progress = Progress(planned, store)
     assert progress.seconds_left() is None
     progress.end(planned[0])
@@ -209,13 +211,13 @@ def test_the_time_left_comes_from_the_work_done(store, scale, monkeypatch):
     ids=["unknown", "seconds", "minutes"],
 )
 def test_the_time_left_in_words(seconds, text):
-    assert time_left(seconds) == text
+    assert time_left_text(seconds) == text
 
 
 def test_the_live_view_shows_what_is_running(store, scale):
     from rich.console import Console
 
-    planned = stacks(base("bike", "l2", scale))
+    planned = make_stacks(method_runs("bike", "l2", scale))
     said = {"stack": f"{planned[0][0].identity}-2", "runs": 2, "title": "bike l2"}
     said |= {"epoch": 3, "epochs": 4, "seconds": 1.0, "mae": 31.25}
     store.work("some.progress").write_text(json.dumps(said))
@@ -228,7 +230,7 @@ def test_the_live_view_shows_what_is_running(store, scale):
 
 def test_in_a_terminal_the_view_is_live(store, scale, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    planned = stacks(base("bike", "linear", scale))
-    with shown(planned, store) as ended:
+    planned = make_stacks(method_runs("bike", "linear", scale))
+    with show_progress(planned, store) as ended:
         ended(planned[0])
     assert ended.__self__.finished == 1

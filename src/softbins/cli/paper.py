@@ -12,37 +12,37 @@ import click
 from softbins._files import write_whole
 from softbins._text import aligned, json_text
 from softbins.cli.options import COUNT, JSON, examples, new_file, option
-from softbins.paper.data.datasets import NAMES, title
+from softbins.paper.data.datasets import DATASETS, dataset_title
 from softbins.paper.run.plan import (
     ARTEFACTS,
     SCALES,
     SELECTIONS,
     Artefact,
     Scale,
-    plan,
-    runs_for,
-    splits,
+    artefact_runs,
+    plan_runs,
+    split_kinds,
 )
 from softbins.paper.run.store import Store
 
-FIGURES = ("bins", "sigma", "curves", "targets")
-TABLES = ("table", "representations", "claims", "overview")
+FIGURE_NAMES = ("bins", "sigma", "curves", "targets")
+TABLE_NAMES = ("table", "representations", "claims", "overview")
 FORMATS = ("terminal", "markdown", "latex", "csv", "json")
-PICTURES = (".svg", ".pdf")
+PICTURE_SUFFIXES = (".svg", ".pdf")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-STORE = option(
+STORE_OPTION = option(
     "--store", "folder", type=click.Path(path_type=Path), default="results", help="The records."
 )
-DATASET = option("--dataset", type=click.Choice(NAMES), default="bike")
-DATASETS = option(
-    "--dataset", "datasets", type=click.Choice(NAMES), multiple=True, default=["bike"]
+DATASET_OPTION = option("--dataset", type=click.Choice(DATASETS), default="bike")
+DATASETS_OPTION = option(
+    "--dataset", "datasets", type=click.Choice(DATASETS), multiple=True, default=["bike"]
 )
-FOUND_SCALE = click.option(
+SCALE_OPTION = click.option(
     "--scale", type=click.Choice(list(SCALES)), help="Default: the largest one that was run."
 )
-DATA = click.option(
+DATA_OPTION = click.option(
     "--data", type=click.Path(path_type=Path), help="Where fetched files are, if elsewhere."
 )
 
@@ -84,12 +84,12 @@ def paper() -> None:
     )
 )
 @click.argument("artefacts", type=click.Choice(ARTEFACTS), nargs=-1)
-@DATASETS
+@DATASETS_OPTION
 @option("--scale", type=click.Choice(list(SCALES)), default="quick", help="How much to run.")
 @click.option("--workers", type=COUNT, help="Processes, one for each core if not given.")
 @click.option("--cluster", metavar="ADDRESS", help="A Dask scheduler to run on.")
-@STORE
-@DATA
+@STORE_OPTION
+@DATA_OPTION
 def run(
     artefacts: tuple[Artefact, ...],
     datasets: tuple[str, ...],
@@ -98,25 +98,25 @@ def run(
     **how: Any,
 ) -> None:
     """Train what the ARTEFACTs need (default: all) and is not in the store yet."""
-    from softbins.paper.data.datasets import load
-    from softbins.paper.run.display import shown
-    from softbins.paper.run.runner import run_all, unfinished
+    from softbins.paper.data.datasets import load_dataset
+    from softbins.paper.run.progress import show_progress
+    from softbins.paper.run.workers import run_all, unfinished_waves
 
     store, chosen = Store(folder), artefacts or ARTEFACTS
-    runs = [run for name in datasets for run in plan(chosen, name, SCALES[scale])]
-    left = [stack for wave in unfinished(runs, store) for stack in wave]
+    runs = [run for name in datasets for run in plan_runs(chosen, name, SCALES[scale])]
+    left = [stack for wave in unfinished_waves(runs, store) for stack in wave]
     for name in {stack[0].dataset for stack in left if not stack[0].dataset.endswith("simulated")}:
-        load(name, how["data"])  # a missing file is better found now than by every worker
+        load_dataset(name, how["data"])  # a missing file is better found now than by every worker
     how["workers"] = how["workers"] or len(os.sched_getaffinity(0))
-    with shown(left, store) as ended:
+    with show_progress(left, store) as ended:
         run_all(runs, store, on_finished=ended, **how)
     click.echo(f"{len(runs)} runs are finished at scale {scale}, {len(left)} stacks were trained")
 
 
 @paper.command(epilog=examples("paper status", "paper status --dataset ct --scale paper --json"))
-@DATASET
-@FOUND_SCALE
-@STORE
+@DATASET_OPTION
+@SCALE_OPTION
+@STORE_OPTION
 @JSON
 def status(dataset: str, scale: str | None, folder: Path, as_json: bool) -> None:
     """Show how many runs of each artefact are finished, and what is running."""
@@ -124,7 +124,7 @@ def status(dataset: str, scale: str | None, folder: Path, as_json: bool) -> None
     chosen = found_scale(scale, dataset, store, ARTEFACTS)
     rows = []
     for artefact in ARTEFACTS:
-        runs = runs_for(artefact, dataset, chosen)
+        runs = artefact_runs(artefact, dataset, chosen)
         done = sum(map(store.has, runs))
         rows.append({"artefact": artefact, "finished": done, "planned": len(runs)})
     # Somebody who was killed may have left a last word.
@@ -136,7 +136,7 @@ def status(dataset: str, scale: str | None, folder: Path, as_json: bool) -> None
 def _status_text(summary: dict[str, Any]) -> str:
     head = [["artefact", "finished", "planned"]]
     body = [[str(value) for value in row.values()] for row in summary["artefacts"]]
-    lines = [f"{title(summary['dataset'])}, scale {summary['scale']}", aligned(head + body)]
+    lines = [f"{dataset_title(summary['dataset'])}, scale {summary['scale']}", aligned(head + body)]
     for said in summary["running"]:
         lines.append(f"running: {said['title']}, epoch {said['epoch']} of {said['epochs']}")
     return "\n".join(lines)
@@ -150,26 +150,26 @@ def _status_text(summary: dict[str, Any]) -> str:
         "paper table bike --json",
     )
 )
-@click.argument("name", type=click.Choice([*NAMES, *TABLES]))
-@DATASET
-@FOUND_SCALE
+@click.argument("name", type=click.Choice([*DATASETS, *TABLE_NAMES]))
+@DATASET_OPTION
+@SCALE_OPTION
 @option(
     "--selection", type=click.Choice(SELECTIONS), default="paper", help="How settings are chosen."
 )
 @option("--split", type=click.Choice(["random", "fixed", "grouped"]), default="random")
 @option("--format", "how", type=click.Choice(FORMATS), default="terminal")
 @click.option("-o", "output", metavar="FILE", callback=new_file(), help="Write a file instead.")
-@STORE
-@DATA
+@STORE_OPTION
+@DATA_OPTION
 @JSON
 def table(name: str, dataset: str, folder: Path, as_json: bool, **chosen: Any) -> None:
     """Show a table beside the paper's: that of a dataset, or one of the others by its NAME."""
-    from softbins.paper.show.artefacts import make_table
-    from softbins.paper.show.render import plain, render
+    from softbins.paper.show.formats import plain_text, render
+    from softbins.paper.show.paper_tables import make_table
 
-    dataset, name = (name, "table") if name in NAMES else (dataset, name)
-    if name == "table" and chosen["split"] not in splits(dataset):
-        known = ", ".join(splits(dataset))
+    dataset, name = (name, "table") if name in DATASETS else (dataset, name)
+    if name == "table" and chosen["split"] not in split_kinds(dataset):
+        known = ", ".join(split_kinds(dataset))
         raise click.UsageError(f"--split: {dataset} has {known}; got {chosen['split']}")
     store = Store(folder)
     scale = found_scale(chosen["scale"], dataset, store, [name])
@@ -177,39 +177,39 @@ def table(name: str, dataset: str, folder: Path, as_json: bool, **chosen: Any) -
     made = make_table(name, dataset, scale, store, *how)
     kind, output = "json" if as_json else chosen["how"], chosen["output"]
     # A file has no use for colours.
-    text = plain(made) if kind == "terminal" and output else render(made, kind)
+    text = plain_text(made) if kind == "terminal" and output else render(made, kind)
     _Written(output).put(text)
 
 
 @paper.command(
     epilog=examples("paper figure curves -o curves.svg", "paper figure bins -o bins.pdf")
 )
-@click.argument("name", type=click.Choice(FIGURES))
-@DATASET
-@FOUND_SCALE
+@click.argument("name", type=click.Choice(FIGURE_NAMES))
+@DATASET_OPTION
+@SCALE_OPTION
 @click.option("-o", "output", metavar="FILE", callback=new_file(), help=".svg or .pdf.")
-@STORE
+@STORE_OPTION
 def figure(name: str, dataset: str, scale: str | None, output: Path | None, folder: Path) -> None:
     """Draw a figure of the paper from the records."""
-    from softbins.paper.show.figures import make_figure, save
+    from softbins.paper.show.figures import make_figure, save_figure
 
     store = Store(folder)
     chosen = found_scale(scale, dataset, store, [name])
     path = output or Path(f"{name}-{dataset}-{chosen.name}.svg")
-    if path.suffix not in PICTURES:
+    if path.suffix not in PICTURE_SUFFIXES:
         raise click.UsageError(f"-o: expected a name that ends in .svg or .pdf, got {path}")
     drawn = make_figure(name, dataset, chosen, store)
     if drawn is None:
         raise click.UsageError(f"no run for it is finished: softbins paper run {name}")
-    save(drawn, path)
+    save_figure(drawn, path)
     click.echo(path)
 
 
 @paper.command(epilog=examples("paper report", "paper report --dataset bike -o bike.html"))
-@DATASET
-@FOUND_SCALE
+@DATASET_OPTION
+@SCALE_OPTION
 @click.option("-o", "output", metavar="FILE", callback=new_file(), help="Where to write the page.")
-@STORE
+@STORE_OPTION
 def report(dataset: str, scale: str | None, output: Path | None, folder: Path) -> None:
     """Write everything on one page, which opens anywhere."""
     from softbins.paper.show.report import write_report
@@ -228,7 +228,7 @@ def report(dataset: str, scale: str | None, output: Path | None, folder: Path) -
 @click.option(
     "--from", "source", type=click.Path(path_type=Path), help="A file that you have already."
 )
-@DATA
+@DATA_OPTION
 def fetch(names: tuple[str, ...], source: Path | None, data: Path | None) -> None:
     """Download CT Position or Song Year from UCI's archive, check and keep them."""
     from softbins.paper.data import originals
@@ -236,7 +236,11 @@ def fetch(names: tuple[str, ...], source: Path | None, data: Path | None) -> Non
     if source is not None and len(names) > 1:
         raise click.UsageError("--from: one file is one dataset; name it alone")
     for name in names:
-        click.echo(originals.fetch(name, data or originals.default_folder(), source, progress=True))
+        click.echo(
+            originals.fetch_original(
+                name, data or originals.default_folder(), source, progress=True
+            )
+        )
 
 
 def found_scale(name: str | None, dataset: str, store: Store, artefacts: Iterable[str]) -> Scale:
@@ -245,6 +249,6 @@ def found_scale(name: str | None, dataset: str, store: Store, artefacts: Iterabl
         return SCALES[name]
     known: list[Artefact] = [artefact for artefact in ARTEFACTS if artefact in set(artefacts)]
     for scale in reversed(SCALES.values()):
-        if any(store.has(run) for run in plan(known, dataset, scale)):
+        if any(store.has(run) for run in plan_runs(known, dataset, scale)):
             return scale
     return SCALES["paper"]

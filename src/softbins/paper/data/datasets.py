@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-NAMES = ("bike", "ct", "song", "ct-simulated", "song-simulated")
+DATASETS = ("bike", "ct", "song", "ct-simulated", "song-simulated")
 # The printed ranges [a, b] of the targets.
-RANGES = {"bike": (0.0, 1000.0), "ct": (0.0, 100.0), "song": (1922.0, 2011.0)}
-TITLES = {"bike": "Bike Sharing", "ct": "CT Position", "song": "Song Year"}
-BIKE = (
+TARGET_RANGES = {"bike": (0.0, 1000.0), "ct": (0.0, 100.0), "song": (1922.0, 2011.0)}
+DATASET_TITLES = {"bike": "Bike Sharing", "ct": "CT Position", "song": "Song Year"}
+BIKE_SOURCE = (
     "Bike Sharing, Hadi Fanaee-T and João Gama, 'Event labeling combining ensemble detectors and "
     "background knowledge', Progress in Artificial Intelligence 2 (2014); UCI 275; CC BY 4.0"
 )
@@ -42,23 +42,23 @@ class Dataset:
     groups: NDArray[np.int64] | None = None
 
 
-def original(name: str) -> str:
+def original_name(name: str) -> str:
     """The dataset that a name stands for: its own, or the one that it imitates."""
-    if name not in NAMES:
-        raise ValueError(f"dataset: expected one of {', '.join(NAMES)}, got {name!r}")
+    if name not in DATASETS:
+        raise ValueError(f"dataset: expected one of {', '.join(DATASETS)}, got {name!r}")
     return name.removesuffix("-simulated")
 
 
-def title(name: str) -> str:
+def dataset_title(name: str) -> str:
     """The name as tables and figures print it."""
     note = " (simulated)" if name.endswith("-simulated") else ""
-    return TITLES[original(name)] + note
+    return DATASET_TITLES[original_name(name)] + note
 
 
 @lru_cache(maxsize=2)
-def load(name: str, folder: Path | None = None) -> Dataset:
+def load_dataset(name: str, folder: Path | None = None) -> Dataset:
     """A dataset by its name; `folder` is where fetched files are, if not in the usual place."""
-    low, high = RANGES[original(name)]
+    low, high = TARGET_RANGES[original_name(name)]
     X, y, names, groups, source = _parts(name, folder)
     return Dataset(name, X, y, tuple(names), low, high, source, groups)
 
@@ -73,16 +73,16 @@ def _parts(
     str,
 ]:
     if name == "bike":
-        return *_bike(), None, BIKE
+        return *_bike(), None, BIKE_SOURCE
     if name.endswith("-simulated"):
-        from softbins.paper.data.simulate import simulate_ct, simulate_song
+        from softbins.paper.data.simulation import simulate_ct, simulate_song
 
         simulated = simulate_ct() if name.startswith("ct") else simulate_song()
         names, groups = simulated.feature_names, simulated.groups
         return simulated.X, simulated.y, names, groups, simulated.source
-    from softbins.paper.data.originals import default_folder, read
+    from softbins.paper.data.originals import default_folder, read_original
 
-    found = read(name, folder or default_folder())
+    found = read_original(name, folder or default_folder())
     return found.X, found.y, found.feature_names, found.groups, found.source
 
 

@@ -15,9 +15,9 @@ from typing import Any
 from softbins._extras import optional_import
 from softbins._files import write_whole
 
-UCI = "https://archive.ics.uci.edu/static/public/"
-RETRIES = 2
-CHUNK = 2**16  # bytes between two flushes; pooch itself flushes after every 1024
+UCI_ADDRESS = "https://archive.ics.uci.edu/static/public/"
+DOWNLOAD_RETRIES = 2
+CHUNK_BYTES = 2**16  # bytes between two flushes; pooch itself flushes after every 1024
 
 
 def download(address: str, folder: Path, progress: bool = False) -> Path:
@@ -30,10 +30,10 @@ def download(address: str, folder: Path, progress: bool = False) -> Path:
     name = address.rpartition("/")[2]
     bar = progress and importlib.util.find_spec("tqdm") is not None
     keeper = pooch.create(
-        folder, address.removesuffix(name), registry={name: None}, retry_if_failed=RETRIES
+        folder, address.removesuffix(name), registry={name: None}, retry_if_failed=DOWNLOAD_RETRIES
     )
     try:
-        loader = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK)
+        loader = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK_BYTES)
         return Path(keeper.fetch(name, downloader=loader))
     # First, because requests' errors are errors of the operating system too.
     except requests.RequestException as error:
@@ -47,7 +47,7 @@ def download(address: str, folder: Path, progress: bool = False) -> Path:
         ) from error
 
 
-def unpacked(path: Path, member: str) -> tuple[str, bytes]:
+def unpack(path: Path, member: str) -> tuple[str, bytes]:
     """A file's sha256, and the content of `member`, which it is or holds (.zip, .gz, both)."""
     name = path.name.lower()
     suffix = Path(name.removesuffix(".gz")).suffix
@@ -78,7 +78,7 @@ def _member(data: bytes, member: str) -> bytes:
     raise ValueError(f"no {member} in it, only {held or 'nothing'}")
 
 
-def remembered(note: Path) -> str | None:
+def read_known_hash(note: Path) -> str | None:
     """The hash in a note that `remember` wrote; None if there is no note."""
     try:
         record = json.loads(note.read_bytes())
@@ -91,13 +91,13 @@ def remembered(note: Path) -> str | None:
     return str(record["member_sha256"])
 
 
-def remember(note: Path, record: dict[str, Any]) -> None:
+def write_note(note: Path, record: dict[str, Any]) -> None:
     """Note where a file came from, its hashes, and the time."""
     record = {**record, "when": datetime.now(UTC).isoformat(timespec="seconds")}
     write_whole(note, (json.dumps(record, indent=2) + "\n").encode())
 
 
-def check_same(what: str, digest: str, known: str | None, note: Path) -> None:
+def check_hash(what: str, digest: str, known: str | None, note: Path) -> None:
     """Raise if a hash is not the remembered one."""
     # Of the member and not of the archive, whose hash changes with whoever packs it.
     if known not in (None, digest):

@@ -19,11 +19,18 @@ from numpy.typing import NDArray
 
 from softbins._extras import optional_import
 from softbins._files import write_whole
-from softbins.paper.data.download import UCI, check_same, download, remember, remembered, unpacked
+from softbins.paper.data.download import (
+    UCI_ADDRESS,
+    check_hash,
+    download,
+    read_known_hash,
+    unpack,
+    write_note,
+)
 
-SHOWN = 8  # differences that an error lists at most
-TARGET_TOLERANCE = 5e-7  # half of the last digit that is known of a target's range
-MEAN_TOLERANCE = 1e-3
+MAX_LISTED_DIFFERENCES = 8  # differences that an error lists at most
+TARGET_RANGE_TOLERANCE = 5e-7  # half of the last digit that is known of a target's range
+TARGET_MEAN_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -100,11 +107,11 @@ def default_folder() -> Path:
     return Path(optional_import("pooch", "paper").os_cache("softbins"))
 
 
-def fetch(
+def fetch_original(
     name: str | Specification,
     folder: str | Path,
     source: str | Path | None = None,
-    base: str = UCI,
+    base: str = UCI_ADDRESS,
     progress: bool = False,
 ) -> Path:
     """The Parquet file of an original ("ct", "song"), made unless it is in `folder` already.
@@ -118,7 +125,7 @@ def fetch(
     path = folder / f"{spec.name}.parquet"
     if _is_there(path, spec):
         return path
-    known = remembered(folder / f"{spec.name}.json")
+    known = read_known_hash(folder / f"{spec.name}.json")
     if source is not None:
         _convert(spec, Path(source), Path(source).name, folder, known)
         return path
@@ -133,7 +140,7 @@ def fetch(
     return path
 
 
-def read(name: str | Specification, folder: str | Path) -> Original:
+def read_original(name: str | Specification, folder: str | Path) -> Original:
     """An original from the Parquet file that `fetch` made, validated once more."""
     spec = _specification(name)
     path = Path(folder) / f"{spec.name}.parquet"
@@ -198,18 +205,18 @@ def _stored(path: Path, command: str) -> Any:
 
 def _convert(spec: Specification, file: Path, origin: str, folder: Path, known: str | None) -> None:
     """Write the Parquet file, and remember the hash if there was none to compare with."""
-    taken, data = unpacked(file, spec.member)
+    taken, data = unpack(file, spec.member)
     table = _validated(spec, data, file)
     digest = hashlib.sha256(data).hexdigest()
     path, note = folder / f"{spec.name}.parquet", folder / f"{spec.name}.json"
-    check_same(f"{file}: {spec.member}", digest, known, note)
+    check_hash(f"{file}: {spec.member}", digest, known, note)
     _make(folder)
     _write(table.replace_schema_metadata({"source": origin}), path)
     if known is not None:
         return
     record = {"source": origin, "sha256": taken, "member": spec.member, "member_sha256": digest}
     try:
-        remember(note, {**record, "rows": table.num_rows})
+        write_note(note, {**record, "rows": table.num_rows})
     except OSError:
         # Without the record nobody would compare the next download.
         path.unlink(missing_ok=True)
@@ -245,7 +252,7 @@ def _validated(spec: Specification, data: bytes, file: Path) -> Any:
     if wrong:
         raise ValueError(
             f"{file}: not the original {spec.member}: {_listed(wrong)}; "
-            f"get it again from {UCI}{spec.address}"
+            f"get it again from {UCI_ADDRESS}{spec.address}"
         )
     return table
 
@@ -304,11 +311,11 @@ def _target_differences(values: NDArray[Any], spec: Specification) -> list[str]:
         return []
     low, high = spec.target_range
     checks = [
-        ("smallest value", low, values.min(), TARGET_TOLERANCE),
-        ("largest value", high, values.max(), TARGET_TOLERANCE),
+        ("smallest value", low, values.min(), TARGET_RANGE_TOLERANCE),
+        ("largest value", high, values.max(), TARGET_RANGE_TOLERANCE),
     ]
     if spec.target_mean is not None:
-        checks.append(("mean", spec.target_mean, values.mean(), MEAN_TOLERANCE))
+        checks.append(("mean", spec.target_mean, values.mean(), TARGET_MEAN_TOLERANCE))
     return [
         f"column {spec.target}: {what} expected {due}, got {got:.10g}"
         for what, due, got, tolerance in checks
@@ -325,8 +332,12 @@ def _feature_differences(name: str, values: NDArray[Any], limits: tuple[float, f
 
 
 def _listed(wrong: list[str]) -> str:
-    more = f"; and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
-    return "; ".join(wrong[:SHOWN]) + more
+    more = (
+        f"; and {len(wrong) - MAX_LISTED_DIFFERENCES} more"
+        if len(wrong) > MAX_LISTED_DIFFERENCES
+        else ""
+    )
+    return "; ".join(wrong[:MAX_LISTED_DIFFERENCES]) + more
 
 
 def _brief(error: BaseException) -> str:

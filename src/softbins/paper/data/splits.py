@@ -13,13 +13,13 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from softbins.paper.data.datasets import Dataset, original
+from softbins.paper.data.datasets import Dataset, original_name
 
-Kind = Literal["random", "fixed", "grouped"]
-Rows = NDArray[np.int64]
+SplitKind = Literal["random", "fixed", "grouped"]
+RowIndex = NDArray[np.int64]
 # Test rows as printed in Appendix B; Bike's share is that of 17389 rows, which the file has not.
 TEST_SHARE = {"bike": 3476 / 17379, "ct": 10700 / 53500, "song": 51630 / 515345}
-SONG_TRAINING = 463715
+N_SONG_TRAINING_ROWS = 463715
 VALIDATION_SHARE = 0.1
 
 
@@ -27,23 +27,23 @@ VALIDATION_SHARE = 0.1
 class Split:
     """Row numbers of three disjoint parts; the paper trains on the first two together."""
 
-    train: Rows
-    validation: Rows
-    test: Rows
+    train: RowIndex
+    validation: RowIndex
+    test: RowIndex
 
     @property
-    def training(self) -> Rows:
+    def training(self) -> RowIndex:
         """All rows that are not for testing."""
         return np.concatenate([self.train, self.validation])
 
 
-def split(dataset: Dataset, kind: Kind, seed: int, rows: int | None = None) -> Split:
+def split_rows(dataset: Dataset, kind: SplitKind, seed: int, rows: int | None = None) -> Split:
     """The rows of one run; with `rows`, of a random sample of the dataset of that size."""
-    if kind not in get_args(Kind):
-        raise ValueError(f"split: expected one of {', '.join(get_args(Kind))}, got {kind!r}")
+    if kind not in get_args(SplitKind):
+        raise ValueError(f"split: expected one of {', '.join(get_args(SplitKind))}, got {kind!r}")
     rng = np.random.default_rng(seed)
     chosen = _sample(len(dataset.y), rows)
-    share = TEST_SHARE[original(dataset.name)]
+    share = TEST_SHARE[original_name(dataset.name)]
     if kind == "fixed":
         training, test = _fixed(dataset, chosen)
         return Split(*_cut(rng.permutation(training), VALIDATION_SHARE), test)
@@ -54,28 +54,28 @@ def split(dataset: Dataset, kind: Kind, seed: int, rows: int | None = None) -> S
     return Split(*_cut(training, VALIDATION_SHARE), test)
 
 
-def _sample(count: int, rows: int | None) -> Rows:
+def _sample(count: int, rows: int | None) -> RowIndex:
     """The same sample for every run of an experiment."""
     if rows is None or rows >= count:
         return np.arange(count)
     return np.sort(np.random.default_rng(0).permutation(count)[:rows])
 
 
-def _cut(rows: Rows, share: float) -> tuple[Rows, Rows]:
+def _cut(rows: RowIndex, share: float) -> tuple[RowIndex, RowIndex]:
     size = len(rows) - round(share * len(rows))
     return rows[:size], rows[size:]
 
 
-def _fixed(dataset: Dataset, rows: Rows) -> tuple[Rows, Rows]:
+def _fixed(dataset: Dataset, rows: RowIndex) -> tuple[RowIndex, RowIndex]:
     """Song Year's own: no artist stands on both sides."""
-    if original(dataset.name) != "song":
+    if original_name(dataset.name) != "song":
         raise ValueError(f"split: only song has a fixed split, got {dataset.name!r}")
-    return rows[rows < SONG_TRAINING], rows[rows >= SONG_TRAINING]
+    return rows[rows < N_SONG_TRAINING_ROWS], rows[rows >= N_SONG_TRAINING_ROWS]
 
 
 def _grouped(
-    dataset: Dataset, rows: Rows, share: float, rng: np.random.Generator
-) -> tuple[Rows, Rows]:
+    dataset: Dataset, rows: RowIndex, share: float, rng: np.random.Generator
+) -> tuple[RowIndex, RowIndex]:
     """Whole patients, until the share is reached."""
     if dataset.groups is None:
         raise ValueError(f"split: {dataset.name!r} has no groups; use random")

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
-from softbins.paper.data.datasets import original
-from softbins.paper.data.splits import Kind
-from softbins.paper.run.methods import METHODS, Parameters, grid
+from softbins.paper.data.datasets import original_name
+from softbins.paper.data.splits import SplitKind
+from softbins.paper.run.methods import METHODS, Parameters, parameter_grid
 
-PROTOCOL = 1  # raised when the same Run would give another result
+PROTOCOL_VERSION = 1  # raised when the same Run would give another result
 
 # How meta-parameters are chosen: by the MAE on the test rows, as the paper did, or on a part of
 # the training rows.
@@ -29,15 +29,15 @@ ARTEFACTS: tuple[Artefact, ...] = get_args(Artefact)
 SELECTIONS: tuple[Selection, ...] = get_args(Selection)
 REPRESENTATIONS: tuple[Representation, ...] = get_args(Representation)
 
-BINS = (10, 20, 50, 100, 200, 500)
+BIN_COUNTS = (10, 20, 50, 100, 200, 500)
 SIGMAS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 CURVE_METHODS = ("l2", "hl-onebin", "hl-gaussian")
 REPRESENTATION_METHODS = ("l2", "hl-gaussian")
-WIDE = (512, 512, 512, 512)
+WIDE_HIDDEN = (512, 512, 512, 512)
 
 
 @dataclass(frozen=True)
-class Setting:
+class TrainingSetting:
     """How the paper trains on a dataset (Section 4); `patience` where it stops early."""
 
     hidden: tuple[int, ...]
@@ -46,10 +46,10 @@ class Setting:
     patience: int | None = None
 
 
-SETTINGS = {
-    "bike": Setting((64,) * 4, 500, 0.0, patience=50),
-    "ct": Setting((192,) * 4, 1000, 0.05),
-    "song": Setting((45,) * 4, 150, 0.05),
+TRAINING_SETTINGS = {
+    "bike": TrainingSetting((64,) * 4, 500, 0.0, patience=50),
+    "ct": TrainingSetting((192,) * 4, 1000, 0.05),
+    "song": TrainingSetting((45,) * 4, 150, 0.05),
 }
 
 
@@ -91,11 +91,11 @@ class Run:
     patience: int | None
     held_out: bool
     parameters: tuple[tuple[str, float | int], ...] = ()
-    split: Kind = "random"
+    split: SplitKind = "random"
     rows: int | None = None
     representation: Representation = "default"
     curves: bool = False
-    protocol: int = PROTOCOL
+    protocol: int = PROTOCOL_VERSION
 
     @property
     def identity(self) -> str:
@@ -120,9 +120,9 @@ class Run:
         return replace(self, method=other, representation="default")
 
 
-def base(dataset: str, method: str, scale: Scale, **changes: Any) -> list[Run]:
+def method_runs(dataset: str, method: str, scale: Scale, **changes: Any) -> list[Run]:
     """A method on a dataset as the paper trains it, once for each seed."""
-    setting = SETTINGS[original(dataset)]
+    setting = TRAINING_SETTINGS[original_name(dataset)]
     run = Run(
         dataset=dataset,
         method=method,
@@ -139,11 +139,11 @@ def base(dataset: str, method: str, scale: Scale, **changes: Any) -> list[Run]:
 
 def with_parameters(dataset: str, method: str, scale: Scale, **parameters: Any) -> list[Run]:
     """The same with parameters of the objective."""
-    return base(dataset, method, scale, parameters=tuple(sorted(parameters.items())))
+    return method_runs(dataset, method, scale, parameters=tuple(sorted(parameters.items())))
 
 
-def candidates(
-    dataset: str, method: str, scale: Scale, split: Kind = "random"
+def candidate_settings(
+    dataset: str, method: str, scale: Scale, split: SplitKind = "random"
 ) -> list[tuple[Parameters, list[Run], list[Run]]]:
     """A method's settings to choose from, each with the runs to report and those to judge by.
 
@@ -151,52 +151,52 @@ def candidates(
     validation rows, which are others unless early stopping has held these rows out anyway.
     """
     found = []
-    for parameters in grid(method, scale.full_grids):
+    for parameters in parameter_grid(method, scale.full_grids):
         chosen = tuple(sorted(parameters.items()))
-        runs = base(dataset, method, scale, parameters=chosen, split=split)
+        runs = method_runs(dataset, method, scale, parameters=chosen, split=split)
         found.append((parameters, runs, [replace(run, held_out=True) for run in runs]))
     return found
 
 
-def representation(dataset: str, method: str, variant: str, scale: Scale) -> list[Run]:
+def representation_runs(dataset: str, method: str, variant: str, scale: Scale) -> list[Run]:
     """Table 2: swapped and fixed, swapped as a start, or random and fixed hidden layers."""
-    return base(dataset, method, scale, representation=variant)
+    return method_runs(dataset, method, scale, representation=variant)
 
 
-def with_bins(dataset: str, bins: int, scale: Scale) -> list[Run]:
+def bin_count_runs(dataset: str, bins: int, scale: Scale) -> list[Run]:
     """HL-Gaussian with a number of bins; sigma stays one bin wide (Figure 1, a and b)."""
     return with_parameters(dataset, "hl-gaussian", scale, **({} if bins == 100 else {"bins": bins}))
 
 
-def with_sigma(dataset: str, sigma: float, scale: Scale) -> list[Run]:
+def sigma_runs(dataset: str, sigma: float, scale: Scale) -> list[Run]:
     """HL-Gaussian with a sigma in bin widths (Figure 1, c)."""
     changes = {} if sigma == 1.0 else {"sigma": sigma}
     return with_parameters(dataset, "hl-gaussian", scale, **changes)
 
 
-def curves(dataset: str, method: str, scale: Scale) -> list[Run]:
+def curve_runs(dataset: str, method: str, scale: Scale) -> list[Run]:
     """All epochs without dropout or stopping, and the norm of the gradient (Figure 2)."""
-    return base(dataset, method, scale, dropout=0.0, patience=None, curves=True)
+    return method_runs(dataset, method, scale, dropout=0.0, patience=None, curves=True)
 
 
-def many_outputs(dataset: str, scale: Scale) -> list[Run]:
+def many_output_runs(dataset: str, scale: Scale) -> list[Run]:
     """The footnote's l2 with 100 outputs."""
-    return base(dataset, "l2-many", scale)
+    return method_runs(dataset, "l2-many", scale)
 
 
-def wide(dataset: str, scale: Scale) -> list[Run]:
+def wide_network_runs(dataset: str, scale: Scale) -> list[Run]:
     """l2 with four hidden layers of 512 (Appendix C)."""
-    return base(dataset, "l2", scale, hidden=WIDE)
+    return method_runs(dataset, "l2", scale, hidden=WIDE_HIDDEN)
 
 
-def splits(dataset: str) -> tuple[Kind, ...]:
+def split_kinds(dataset: str) -> tuple[SplitKind, ...]:
     """The ways in which a dataset is split: the paper's, and CT's honest one."""
-    extra: dict[str, Kind] = {"song": "fixed", "ct": "grouped"}
-    name = original(dataset)
+    extra: dict[str, SplitKind] = {"song": "fixed", "ct": "grouped"}
+    name = original_name(dataset)
     return ("random", extra[name]) if name in extra else ("random",)
 
 
-def runs_for(artefact: Artefact, dataset: str, scale: Scale) -> list[Run]:
+def artefact_runs(artefact: Artefact, dataset: str, scale: Scale) -> list[Run]:
     """Every run that a table or figure rests on."""
     groups: Iterable[list[Run]]
     match artefact:
@@ -204,19 +204,25 @@ def runs_for(artefact: Artefact, dataset: str, scale: Scale) -> list[Run]:
             groups = _table(dataset, scale)
         case "representations":
             groups = [
-                representation(dataset, method, variant, scale)
+                representation_runs(dataset, method, variant, scale)
                 for method in REPRESENTATION_METHODS
                 for variant in REPRESENTATIONS
             ]
         case "claims":
-            groups = [many_outputs(dataset, scale), wide(dataset, scale)]
-            groups = [*groups, base(dataset, "l2", scale)]
+            groups = [many_output_runs(dataset, scale), wide_network_runs(dataset, scale)]
+            groups = [*groups, method_runs(dataset, "l2", scale)]
         case "bins":
-            groups = [base(dataset, "l2", scale), *(with_bins(dataset, b, scale) for b in BINS)]
+            groups = [
+                method_runs(dataset, "l2", scale),
+                *(bin_count_runs(dataset, b, scale) for b in BIN_COUNTS),
+            ]
         case "sigma":
-            groups = [base(dataset, "l2", scale), *(with_sigma(dataset, s, scale) for s in SIGMAS)]
+            groups = [
+                method_runs(dataset, "l2", scale),
+                *(sigma_runs(dataset, s, scale) for s in SIGMAS),
+            ]
         case "curves":
-            groups = [curves(dataset, method, scale) for method in CURVE_METHODS]
+            groups = [curve_runs(dataset, method, scale) for method in CURVE_METHODS]
         case "overview" | "targets":
             groups = []  # they show the data themselves
     return list(dict.fromkeys(run for group in groups for run in group))
@@ -224,16 +230,16 @@ def runs_for(artefact: Artefact, dataset: str, scale: Scale) -> list[Run]:
 
 def _table(dataset: str, scale: Scale) -> list[list[Run]]:
     groups = []
-    for split in splits(dataset):
+    for split in split_kinds(dataset):
         for method in METHODS:
-            choices = candidates(dataset, method, scale, split)
+            choices = candidate_settings(dataset, method, scale, split)
             groups += [runs for _, runs, _ in choices]
             if len(choices) > 1:
                 groups += [judging for _, _, judging in choices]
     return groups
 
 
-def plan(artefacts: Iterable[Artefact], dataset: str, scale: Scale) -> list[Run]:
+def plan_runs(artefacts: Iterable[Artefact], dataset: str, scale: Scale) -> list[Run]:
     """The runs of several artefacts, each once."""
-    runs = (run for artefact in artefacts for run in runs_for(artefact, dataset, scale))
+    runs = (run for artefact in artefacts for run in artefact_runs(artefact, dataset, scale))
     return list(dict.fromkeys(runs))

@@ -19,7 +19,7 @@ from softbins._text import finite
 from softbins.paper.run.plan import Run
 
 Record = dict[str, Any]
-FORMAT = 1
+RECORD_FORMAT = 1
 
 
 class Store:
@@ -55,7 +55,7 @@ class Store:
 
     def write(self, run: Run, record: Record) -> None:
         """Keep a finished run. Numbers that are not finite become null."""
-        whole = {"format": FORMAT, "run": run.to_json()} | finite(record)
+        whole = {"format": RECORD_FORMAT, "run": run.to_json()} | finite(record)
         text = json.dumps(whole, indent=1, allow_nan=False) + "\n"
         self._made(self.path(run).parent)
         write_whole(self.path(run), text.encode())
@@ -100,7 +100,7 @@ def _parsed(text: str, path: Path, run: Run) -> Record:
     """The record, if it is one of this run."""
     try:
         record: Record = json.loads(text)
-        matches = record["format"] == FORMAT and record["run"] == run.to_json()
+        matches = record["format"] == RECORD_FORMAT and record["run"] == run.to_json()
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not a record of a run; remove it and run again") from error
     if not matches:

@@ -18,14 +18,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from softbins.paper.data.splits import Kind
+from softbins.paper.data.splits import SplitKind
 from softbins.paper.run import plan
-from softbins.paper.run.methods import TITLES
-from softbins.paper.run.plan import BINS, SIGMAS, Artefact, Run, Scale
+from softbins.paper.run.methods import METHOD_TITLES
+from softbins.paper.run.plan import BIN_COUNTS, SIGMAS, Artefact, Run, Scale
 from softbins.paper.run.store import Store
-from softbins.paper.show.artefacts import main_table
-from softbins.paper.show.cells import Cell, cell
-from softbins.paper.show.render import ours as shown
+from softbins.paper.show.formats import our_text as shown
+from softbins.paper.show.paper_tables import main_table
+from softbins.paper.show.tables import Cell, mean_cell
 
 Verdict = Literal["supported", "not supported", "mixed", "not run"]
 Order = Literal["better", "level", "worse", "unclear"]
@@ -43,7 +43,7 @@ class Claim:
     evidence: str
 
 
-def judged(dataset: str, scale: Scale, store: Store) -> list[Claim]:
+def judge_claims(dataset: str, scale: Scale, store: Store) -> list[Claim]:
     """Every claim of the paper, judged on one dataset."""
     case = _Case(dataset, scale, store)
     return [
@@ -57,7 +57,7 @@ def judged(dataset: str, scale: Scale, store: Store) -> list[Claim]:
     ]
 
 
-def compared(ours: Cell, other: Cell) -> Order:
+def compare_errors(ours: Cell, other: Cell) -> Order:
     """Whether an error is beyond two combined standard errors of another.
 
     A diverged error is worse than any other. Single runs have no standard error: unclear.
@@ -119,13 +119,13 @@ class _Case:
         return Claim(artefact, sentence, rule, *judge())
 
     def runs(self, method: str) -> list[Run]:
-        return plan.base(self.dataset, method, self.scale)
+        return plan.method_runs(self.dataset, method, self.scale)
 
     def error(self, runs: Sequence[Run], metric: str = "test_mae") -> Cell:
-        return cell(runs, metric, self.store)
+        return mean_cell(runs, metric, self.store)
 
     def histories(self, method: str) -> list[Mapping[str, Any]]:
-        records = map(self.store.read, plan.curves(self.dataset, method, self.scale))
+        records = map(self.store.read, plan.curve_runs(self.dataset, method, self.scale))
         return [record["history"] for record in records if record is not None]
 
 
@@ -137,12 +137,12 @@ def _texts() -> dict[str, Any]:
 # Table 1 and its kin
 
 
-Errors = Callable[[Kind], Mapping[str, Cell]]
+Errors = Callable[[SplitKind], Mapping[str, Cell]]
 
 
 def _table_claims(case: _Case) -> list[Claim]:
     @cache  # a table reads many records, and several claims look at it
-    def errors(split: Kind) -> Mapping[str, Cell]:
+    def errors(split: SplitKind) -> Mapping[str, Cell]:
         table = main_table(case.dataset, case.scale, case.store, selection="paper", split=split)
         return {row.method: row.cells["test_mae"] for row in table.rows}
 
@@ -150,27 +150,27 @@ def _table_claims(case: _Case) -> list[Claim]:
     claims = [
         _ahead(case, errors, text["sentence"], text["ahead_of"]) for text in texts["ahead"].values()
     ]
-    for split in plan.splits(case.dataset)[1:]:
+    for split in plan.split_kinds(case.dataset)[1:]:
         claims.append(_ahead(case, errors, texts["split"][split]["sentence"], ["l2"], split))
     return claims
 
 
 def _ahead(
-    case: _Case, errors: Errors, sentence: str, others: Sequence[str], split: Kind = "random"
+    case: _Case, errors: Errors, sentence: str, others: Sequence[str], split: SplitKind = "random"
 ) -> Claim:
     def judge() -> tuple[Verdict, str]:
         found = errors(split)
         ours = found["hl-gaussian"]
         # Seen from the others, because that is how the evidence reads.
-        orders = {method: compared(found[method], ours) for method in others}
-        listed = [f"{TITLES[m]} {shown(found[m])} ({order})" for m, order in orders.items()]
+        orders = {method: compare_errors(found[method], ours) for method in others}
+        listed = [f"{METHOD_TITLES[m]} {shown(found[m])} ({order})" for m, order in orders.items()]
         evidence = f"Test MAE: HL-Gaussian {shown(ours)}; {', '.join(listed)}."
         return _verdict(list(orders.values()), good=("worse",)), evidence
 
     runs = [
         run
         for method in ("hl-gaussian", *others)
-        for _, chosen, _ in plan.candidates(case.dataset, method, case.scale, split)
+        for _, chosen, _ in plan.candidate_settings(case.dataset, method, case.scale, split)
         for run in chosen
     ]
     return case.judged("table", sentence, _texts()["ahead_rule"], runs, judge)
@@ -188,8 +188,8 @@ def _verdict(orders: Sequence[Order], good: Sequence[Order]) -> Verdict:
 
 
 def _range_claims(case: _Case) -> list[Claim]:
-    bins = {f"{n} bins": plan.with_bins(case.dataset, n, case.scale) for n in BINS}
-    sigmas = {f"σ = {s:g}": plan.with_sigma(case.dataset, s, case.scale) for s in SIGMAS}
+    bins = {f"{n} bins": plan.bin_count_runs(case.dataset, n, case.scale) for n in BIN_COUNTS}
+    sigmas = {f"σ = {s:g}": plan.sigma_runs(case.dataset, s, case.scale) for s in SIGMAS}
     return [_over_range(case, "bins", bins), _over_range(case, "sigma", sigmas)]
 
 
@@ -199,7 +199,7 @@ def _over_range(case: _Case, name: str, settings: Mapping[str, list[Run]]) -> Cl
     def judge() -> tuple[Verdict, str]:
         baseline = case.error(l2)
         errors = {setting: case.error(runs) for setting, runs in settings.items()}
-        orders = {setting: compared(error, baseline) for setting, error in errors.items()}
+        orders = {setting: compare_errors(error, baseline) for setting, error in errors.items()}
         listed = [f"{s}: {shown(errors[s])} ({order})" for s, order in orders.items()]
         evidence = f"Test MAE: l2 {shown(baseline)}; {', '.join(listed)}."
         return _by_share(list(orders.values())), evidence
@@ -229,10 +229,10 @@ class _Pair:
 
 def _representation_claims(case: _Case) -> list[Claim]:
     def variant(method: str, name: str) -> list[Run]:
-        return plan.representation(case.dataset, method, name, case.scale)
+        return plan.representation_runs(case.dataset, method, name, case.scale)
 
     def swapped(method: str, layers: str) -> _Pair:
-        words = f"{TITLES[method]} on {layers} layers", "on its own"
+        words = f"{METHOD_TITLES[method]} on {layers} layers", "on its own"
         return _Pair(*words, variant(method, "fixed"), variant(method, "default"))
 
     names = "l2 from HL-Gaussian's layers", "from the usual start"
@@ -247,7 +247,7 @@ def _representation_claims(case: _Case) -> list[Claim]:
 
 
 def _wide(case: _Case) -> Claim:
-    broad = plan.wide(case.dataset, case.scale)
+    broad = plan.wide_network_runs(case.dataset, case.scale)
     pair = _Pair("l2 with the wide network", "with the usual one", broad, case.runs("l2"))
     return _pairs_claim(case, "wide", [pair], good=("better",))
 
@@ -257,7 +257,7 @@ def _pairs_claim(case: _Case, name: str, pairs: Sequence[_Pair], good: Sequence[
         orders, words = [], []
         for pair in pairs:
             error, other = case.error(pair.runs), case.error(pair.others)
-            order = compared(error, other)
+            order = compare_errors(error, other)
             orders.append(order)
             words.append(f"{pair.name} {shown(error)} ({order}), {pair.other_name} {shown(other)}")
         return _verdict(orders, good), f"Test MAE: {'; '.join(words)}."
@@ -270,7 +270,7 @@ def _pairs_claim(case: _Case, name: str, pairs: Sequence[_Pair], good: Sequence[
 
 def _curve_runs(case: _Case) -> list[Run]:
     methods = ("l2", "hl-gaussian")
-    return [run for m in methods for run in plan.curves(case.dataset, m, case.scale)]
+    return [run for m in methods for run in plan.curve_runs(case.dataset, m, case.scale)]
 
 
 def _gradients(case: _Case) -> Claim:
@@ -280,7 +280,7 @@ def _gradients(case: _Case) -> Claim:
             for method in ("l2", "hl-gaussian")
         )
         evidence = f"Spread of the gradient norm: HL-Gaussian {shown(ours)}, l2 {shown(l2)}."
-        return _verdict([compared(ours, l2)], good=("better",)), evidence
+        return _verdict([compare_errors(ours, l2)], good=("better",)), evidence
 
     return case.claim("gradients", _curve_runs(case), judge)
 
@@ -292,7 +292,7 @@ def _speed(case: _Case) -> Claim:
         mine = _summary([epochs_until(h, t) for h, t in zip(ours, targets, strict=True)])
         theirs = _summary([epochs_until(h, t) for h, t in zip(l2, targets, strict=True)])
         evidence = f"Epochs needed: HL-Gaussian {shown(mine)}, l2 {shown(theirs)}."
-        return _verdict([compared(mine, theirs)], good=("better",)), evidence
+        return _verdict([compare_errors(mine, theirs)], good=("better",)), evidence
 
     return case.claim("speed", _curve_runs(case), judge)
 
@@ -305,7 +305,7 @@ def _lowest(history: Mapping[str, Any]) -> float:
 
 
 def _many(case: _Case) -> Claim:
-    many, l2 = plan.many_outputs(case.dataset, case.scale), case.runs("l2")
+    many, l2 = plan.many_output_runs(case.dataset, case.scale), case.runs("l2")
     gaussian = case.runs("hl-gaussian")
 
     def judge() -> tuple[Verdict, str]:
@@ -321,11 +321,11 @@ def _many(case: _Case) -> Claim:
 
 
 def _small_gain(best: Cell, l2: Cell, gaussian: Cell) -> Verdict:
-    if compared(gaussian, l2) != "better":
+    if compare_errors(gaussian, l2) != "better":
         return "mixed"
     if _mean(l2) - _mean(best) < (_mean(l2) - _mean(gaussian)) / 2:
         return "supported"
-    return "not supported" if compared(best, l2) == "better" else "mixed"
+    return "not supported" if compare_errors(best, l2) == "better" else "mixed"
 
 
 # Numbers

@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 from softbins import plots
 from softbins._extras import optional_import
 from softbins._files import write_whole
-from softbins.paper.data.datasets import load, original, title
-from softbins.paper.run.methods import TITLES
+from softbins.paper.data.datasets import dataset_title, load_dataset, original_name
+from softbins.paper.run.methods import METHOD_TITLES
 from softbins.paper.run.plan import (
-    BINS,
+    BIN_COUNTS,
     CURVE_METHODS,
     SIGMAS,
     Run,
     Scale,
-    base,
-    curves,
-    with_bins,
-    with_sigma,
+    bin_count_runs,
+    curve_runs,
+    method_runs,
+    sigma_runs,
 )
 from softbins.paper.run.store import Store
-from softbins.paper.show.cells import Cell, cell
+from softbins.paper.show.tables import Cell, mean_cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +63,7 @@ UNITS = {"bike": "rentals per hour", "ct": "units of axial position", "song": "y
 SUFFIXES = (".svg", ".pdf")
 
 # Wong's palette, which those who do not see all colours can tell apart; the marks differ as well.
-COLOURS = {"l2": "#D55E00", "hl-onebin": "#009E73", "hl-gaussian": "#0072B2"}
+COLORS = {"l2": "#D55E00", "hl-onebin": "#009E73", "hl-gaussian": "#0072B2"}
 LINES = {"l2": "--", "hl-onebin": "-.", "hl-gaussian": "-"}
 STYLE = plots.PLAIN | {"axes.titlesize": 10, "legend.frameon": False}
 
@@ -81,7 +81,7 @@ def make_panels(name: str, dataset: str, scale: Scale, store: Store) -> dict[str
     return {panel: figure for panel, figure in drawn.items() if figure is not None}
 
 
-def save(figure: Figure, path: str | Path) -> None:
+def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a figure to an .svg or .pdf file, whole or not at all."""
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
@@ -94,7 +94,7 @@ def svg_text(figure: Figure) -> str:
     return _picture(figure, ".svg").decode()
 
 
-def caption(name: str, panel: str) -> str:
+def panel_caption(name: str, panel: str) -> str:
     """What a panel shows, also for those who do not see it."""
     lines = {
         "bins": " A line for HL-Gaussian with 10 to 500 bins, a level for l2.",
@@ -105,15 +105,15 @@ def caption(name: str, panel: str) -> str:
     return PANEL_CAPTIONS[panel] + lines[_known(name)]
 
 
-def shown_runs(name: str, dataset: str, scale: Scale) -> list[Run]:
+def drawn_runs(name: str, dataset: str, scale: Scale) -> list[Run]:
     """The runs that decide whether there is anything to draw: all but the baseline's."""
     match name:
         case "bins":
-            groups = [with_bins(dataset, bins, scale) for bins in BINS]
+            groups = [bin_count_runs(dataset, bins, scale) for bins in BIN_COUNTS]
         case "sigma":
-            groups = [with_sigma(dataset, sigma, scale) for sigma in SIGMAS]
+            groups = [sigma_runs(dataset, sigma, scale) for sigma in SIGMAS]
         case "curves":
-            groups = [curves(dataset, method, scale) for method in CURVE_METHODS]
+            groups = [curve_runs(dataset, method, scale) for method in CURVE_METHODS]
         case _:
             groups = []
     return [run for group in groups for run in group]
@@ -135,7 +135,7 @@ def _picture(figure: Figure, suffix: str) -> bytes:
 def _figure(
     name: str, panels: Sequence[str], dataset: str, scale: Scale, store: Store
 ) -> Figure | None:
-    shown = shown_runs(name, dataset, scale)
+    shown = drawn_runs(name, dataset, scale)
     if shown and not any(map(store.has, shown)):
         return None
     columns = min(3, len(panels))
@@ -155,10 +155,10 @@ def _draw(axes: Axes, name: str, panel: str, dataset: str, scale: Scale, store: 
     match name:
         case "bins":
             axes.set_xlabel("number of bins")
-            _sweep(axes, panel, BINS, with_bins, dataset, scale, store)
+            _sweep(axes, panel, BIN_COUNTS, bin_count_runs, dataset, scale, store)
         case "sigma":
             axes.set_xlabel("σ of the target (bin widths)")
-            _sweep(axes, panel, SIGMAS, with_sigma, dataset, scale, store)
+            _sweep(axes, panel, SIGMAS, sigma_runs, dataset, scale, store)
         case "curves":
             _curves(axes, panel, dataset, scale, store)
         case _:
@@ -195,12 +195,12 @@ def _sweep(
 ) -> None:
     for part in ("train", "test"):
         metric = f"{part}_{error}"
-        cells = [cell(runs_with(dataset, value, scale), metric, store) for value in values]
+        cells = [mean_cell(runs_with(dataset, value, scale), metric, store) for value in values]
         _points(axes, values, cells, part)
-        _baseline(axes, cell(base(dataset, "l2", scale), metric, store), part)
+        _baseline(axes, mean_cell(method_runs(dataset, "l2", scale), metric, store), part)
     _log_ticks(axes, values)
-    axes.set_ylabel(f"{error.upper()} ({UNITS[original(dataset)]})")
-    _head(axes, f"{title(dataset)}, scale: {scale.name}", "mean ± standard error")
+    axes.set_ylabel(f"{error.upper()} ({UNITS[original_name(dataset)]})")
+    _head(axes, f"{dataset_title(dataset)}, scale: {scale.name}", "mean ± standard error")
     _legend(axes, columns=2)
 
 
@@ -215,13 +215,13 @@ def _points(axes: Axes, values: Sequence[float], cells: Sequence[Cell], part: st
         x,
         means,
         yerr=errors,
-        color=COLOURS["hl-gaussian"],
+        color=COLORS["hl-gaussian"],
         linestyle="-" if part == "test" else "--",
         marker="o" if part == "test" else "s",
         markersize=4,
         markerfacecolor=None if part == "test" else "white",
         capsize=3,
-        label=f"{TITLES['hl-gaussian']}, {part}",
+        label=f"{METHOD_TITLES['hl-gaussian']}, {part}",
     )
 
 
@@ -229,10 +229,10 @@ def _baseline(axes: Axes, l2: Cell, part: str) -> None:
     if l2.mean is None or not _drawable(l2):
         return
     style = "-" if part == "test" else "--"
-    label = f"{TITLES['l2']}, {part}"
-    axes.axhline(l2.mean, color=COLOURS["l2"], linestyle=style, linewidth=1.2, label=label)
+    label = f"{METHOD_TITLES['l2']}, {part}"
+    axes.axhline(l2.mean, color=COLORS["l2"], linestyle=style, linewidth=1.2, label=label)
     spread = l2.stderr or 0.0
-    axes.axhspan(l2.mean - spread, l2.mean + spread, color=COLOURS["l2"], alpha=0.15, linewidth=0)
+    axes.axhspan(l2.mean - spread, l2.mean + spread, color=COLORS["l2"], alpha=0.15, linewidth=0)
 
 
 def _drawable(found: Cell) -> bool:
@@ -250,7 +250,7 @@ def _log_ticks(axes: Axes, values: Sequence[float]) -> None:
 
 def _curves(axes: Axes, quantity: str, dataset: str, scale: Scale, store: Store) -> None:
     for method in CURVE_METHODS:
-        records = [store.read(run) for run in curves(dataset, method, scale)]
+        records = [store.read(run) for run in curve_runs(dataset, method, scale)]
         histories = [record["history"] for record in records if record is not None]
         if histories and quantity == "gradient_norm":
             _gradient(axes, method, histories[0])
@@ -259,13 +259,13 @@ def _curves(axes: Axes, quantity: str, dataset: str, scale: Scale, store: Store)
     if axes.get_lines():
         _log_heights(axes)
     axes.set_xlabel("epoch")
-    head = f"{title(dataset)}, scale: {scale.name}"
+    head = f"{dataset_title(dataset)}, scale: {scale.name}"
     if quantity == "gradient_norm":
         axes.set_ylabel("gradient norm (÷ its median)")
         _head(axes, head, "last layer, first run")
     else:
         part, error = quantity.split("_")
-        axes.set_ylabel(f"{part} {error.upper()} ({UNITS[original(dataset)]})")
+        axes.set_ylabel(f"{part} {error.upper()} ({UNITS[original_name(dataset)]})")
         _head(axes, head, "mean ± standard error")
     _legend(axes, columns=3)
 
@@ -286,7 +286,7 @@ def _errors(axes: Axes, method: str, quantity: str, histories: Sequence[Mapping[
     if len(runs) > 1:
         spread = runs.std(0, ddof=1) / np.sqrt(len(runs))
         low, high = mean - spread, mean + spread
-        axes.fill_between(epochs, low, high, color=COLOURS[method], alpha=0.2, linewidth=0)
+        axes.fill_between(epochs, low, high, color=COLORS[method], alpha=0.2, linewidth=0)
     _line(axes, method, epochs, mean, linewidth=1.2)
 
 
@@ -294,10 +294,10 @@ def _line(axes: Axes, method: str, epochs: Any, values: Values, linewidth: float
     axes.plot(
         epochs,
         values,
-        color=COLOURS[method],
+        color=COLORS[method],
         linestyle=LINES[method],
         linewidth=linewidth,
-        label=TITLES[method],
+        label=METHOD_TITLES[method],
     )
 
 
@@ -319,9 +319,9 @@ def _log_heights(axes: Axes) -> None:
 
 
 def _targets(axes: Axes, dataset: str) -> None:
-    data = load(dataset)
-    axes.hist(data.y, bins=100, range=(data.low, data.high), color=COLOURS["hl-gaussian"])
-    axes.set_xlabel(f"target ({UNITS[original(dataset)]})")
+    data = load_dataset(dataset)
+    axes.hist(data.y, bins=100, range=(data.low, data.high), color=COLORS["hl-gaussian"])
+    axes.set_xlabel(f"target ({UNITS[original_name(dataset)]})")
     axes.set_ylabel("rows")
     # The data themselves, which do not depend on the scale.
-    _head(axes, title(dataset), f"{len(data.y):,} rows, 100 bins")
+    _head(axes, dataset_title(dataset), f"{len(data.y):,} rows, 100 bins")

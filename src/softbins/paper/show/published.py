@@ -42,7 +42,7 @@ VARIANTS = ("default", "fixed", "initialized", "random")
 
 
 @dataclass(frozen=True)
-class Figure:
+class PrintedNumber:
     """A printed result: mean and standard error in their own unit, and the text as printed.
 
     `stderr` is None where the paper prints a mean alone.
@@ -88,7 +88,9 @@ class Setup:
     wide_hidden: tuple[int, ...] | None = None
 
 
-def published(dataset: str, method: str, metric: str, split: str = "random") -> Figure | None:
+def printed_result(
+    dataset: str, method: str, metric: str, split: str = "random"
+) -> PrintedNumber | None:
     """A figure of the tables of results (Tables 1, 4, 5 and 6), or None if none is printed."""
     _check("dataset", dataset, DATASETS)
     _check("method", method, METHODS)
@@ -97,7 +99,9 @@ def published(dataset: str, method: str, metric: str, split: str = "random") -> 
     return _figure("results", dataset, split, "figures", method, metric)
 
 
-def representation(dataset: str, method: str, variant: str, metric: str) -> Figure | None:
+def printed_representation(
+    dataset: str, method: str, variant: str, metric: str
+) -> PrintedNumber | None:
     """A figure of the representation experiment (Table 2), or None if none is printed.
 
     The table calls l2 "Regression".
@@ -109,13 +113,13 @@ def representation(dataset: str, method: str, variant: str, metric: str) -> Figu
     return _figure("representation", dataset, "figures", method, variant, metric)
 
 
-def overview(dataset: str) -> Overview:
+def printed_overview(dataset: str) -> Overview:
     """The dataset's row of Table 3."""
     _check("dataset", dataset, DATASETS)
     return Overview(**_content()["overview"]["datasets"][dataset])
 
 
-def quoted(dataset: str, name: str) -> Figure | None:
+def quoted_result(dataset: str, name: str) -> PrintedNumber | None:
     """A result that stands in the text only, or None if it is quoted for another dataset."""
     _check("dataset", dataset, DATASETS)
     known = _content()["quoted"]
@@ -124,7 +128,7 @@ def quoted(dataset: str, name: str) -> Figure | None:
     return None if entry is None else _parsed(entry["printed"], entry["scale"])
 
 
-def setup(dataset: str) -> Setup:
+def printed_setup(dataset: str) -> Setup:
     """The settings of the experiments on a dataset."""
     _check("dataset", dataset, DATASETS)
     chosen = _content()["setup"]["common"] | _content()["setup"][dataset]
@@ -134,7 +138,7 @@ def setup(dataset: str) -> Setup:
     return Setup(**values)
 
 
-def agrees(mean: float, stderr: float | None, figure: Figure | None) -> bool | None:
+def agrees(mean: float, stderr: float | None, figure: PrintedNumber | None) -> bool | None:
     """Whether a result is within two combined standard errors of a printed one.
 
     A missing standard error counts as 0. None where the paper prints nothing.
@@ -159,7 +163,7 @@ def _check(argument: str, value: str, known: Iterable[str]) -> None:
         raise ValueError(f"{argument}: expected one of {', '.join(known)}, got {value!r}")
 
 
-def _figure(*path: str) -> Figure | None:
+def _figure(*path: str) -> PrintedNumber | None:
     """The figure at the end of a path through the tables, which share one factor."""
     found: Any = _content()
     for name in path:
@@ -169,7 +173,7 @@ def _figure(*path: str) -> Figure | None:
     return _parsed(found, _content()["scale"])
 
 
-def _parsed(printed: str, scale: int) -> Figure:
+def _parsed(printed: str, scale: int) -> PrintedNumber:
     # In decimals, so that 2495.21 becomes exactly what 24.9521 is.
     mean, *rest = (float(Decimal(number) / scale) for number in printed.split(" ± "))
-    return Figure(mean, rest[0] if rest else None, printed)
+    return PrintedNumber(mean, rest[0] if rest else None, printed)

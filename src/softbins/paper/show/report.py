@@ -16,16 +16,16 @@ from typing import Any
 
 from softbins._extras import optional_import
 from softbins._files import write_whole
-from softbins.paper.data.datasets import load, original, title
+from softbins.paper.data.datasets import dataset_title, load_dataset, original_name
 from softbins.paper.run import plan
 from softbins.paper.run.plan import ARTEFACTS, Artefact, Run, Scale
 from softbins.paper.run.store import Record, Store
-from softbins.paper.show.artefacts import claims as claims_table
-from softbins.paper.show.artefacts import main_table, overview, representations
-from softbins.paper.show.cells import Row, Table
-from softbins.paper.show.claims import Claim, judged
-from softbins.paper.show.figures import CAPTIONS, PANELS, caption, make_panels, svg_text
-from softbins.paper.show.render import MARKS, heading, ours, printed, remarks
+from softbins.paper.show.claims import Claim, judge_claims
+from softbins.paper.show.figures import CAPTIONS, PANELS, make_panels, panel_caption, svg_text
+from softbins.paper.show.formats import MARKS, heading, our_text, printed_text, remarks
+from softbins.paper.show.paper_tables import claims_table as claims_table
+from softbins.paper.show.paper_tables import main_table, overview_table, representation_table
+from softbins.paper.show.tables import Row, Table
 
 TITLES: dict[Artefact, str] = {
     "table": "All methods",
@@ -66,24 +66,24 @@ class Section:
 
 def write_report(path: str | Path, dataset: str, scale: Scale, store: Store) -> None:
     """Write the page, whole or not at all."""
-    write_whole(path, page(dataset, scale, store).encode())
+    write_whole(path, report_page(dataset, scale, store).encode())
 
 
-def page(dataset: str, scale: Scale, store: Store) -> str:
+def report_page(dataset: str, scale: Scale, store: Store) -> str:
     """The page as text."""
-    claims = judged(dataset, scale, store)
-    runs = plan.plan(ARTEFACTS, dataset, scale)
+    claims = judge_claims(dataset, scale, store)
+    runs = plan.plan_runs(ARTEFACTS, dataset, scale)
     environment = optional_import("jinja2", "paper").Environment(
         loader=optional_import("jinja2", "paper").PackageLoader("softbins.paper.show"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"ours": ours, "printed": printed, "heading": heading}
+    environment.filters |= {"ours": our_text, "printed": printed_text, "heading": heading}
     environment.filters |= {"remarks": remarks, "runs": runs_text}
     text: str = environment.get_template("report.html").render(
-        dataset=title(dataset),
-        simulated=dataset != original(dataset),
+        dataset=dataset_title(dataset),
+        simulated=dataset != original_name(dataset),
         source=_source(dataset),
         scale=scale,
         claims=claims,
@@ -100,7 +100,9 @@ def deviations(dataset: str) -> list[dict[str, str]]:
     """Where the experiments on a dataset depart from the paper's text: point, here, reason."""
     text = files("softbins.paper.show").joinpath("deviations.toml").read_text("utf-8")
     entries = tomllib.loads(text)["deviation"]
-    return [e for e in entries if e.get("dataset", original(dataset)) == original(dataset)]
+    return [
+        e for e in entries if e.get("dataset", original_name(dataset)) == original_name(dataset)
+    ]
 
 
 def runs_text(row: Row) -> str:
@@ -111,7 +113,7 @@ def runs_text(row: Row) -> str:
     return f"{counts} of {planned}"
 
 
-def inline(svg: str, prefix: str) -> str:
+def inline_svg(svg: str, prefix: str) -> str:
     """An SVG file as a part of a page: as wide as its place, with names that are its own."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r'\bid="', f'id="{prefix}-', body)
@@ -128,7 +130,7 @@ def inline(svg: str, prefix: str) -> str:
 def _section(
     name: Artefact, dataset: str, scale: Scale, store: Store, claims: Sequence[Claim]
 ) -> Section:
-    runs = plan.runs_for(name, dataset, scale)
+    runs = plan.artefact_runs(name, dataset, scale)
     pictures, problem = _pictures(name, dataset, scale, store)
     return Section(
         name,
@@ -150,15 +152,15 @@ def _tables(name: Artefact, dataset: str, scale: Scale, store: Store) -> list[Ta
             selections = plan.SELECTIONS if scale.full_grids else plan.SELECTIONS[:1]
             return [
                 main_table(dataset, scale, store, selection=selection, split=split)
-                for split in plan.splits(dataset)
+                for split in plan.split_kinds(dataset)
                 for selection in selections
             ]
         case "representations":
-            return [representations(dataset, scale, store)]
+            return [representation_table(dataset, scale, store)]
         case "claims":
             return [claims_table(dataset, scale, store)]
         case "overview":
-            return [overview([dataset])]
+            return [overview_table([dataset])]
     return []
 
 
@@ -174,7 +176,9 @@ def _pictures(
         return [], str(error)
     names = {panel: f"{name}-{panel}".replace("_", "-") for panel in panels}
     pictures = [
-        Picture(names[panel], inline(svg_text(figure), names[panel]), caption(name, panel))
+        Picture(
+            names[panel], inline_svg(svg_text(figure), names[panel]), panel_caption(name, panel)
+        )
         for panel, figure in panels.items()
     ]
     return pictures, "" if pictures else "no run is finished yet."
@@ -183,7 +187,7 @@ def _pictures(
 def _source(dataset: str) -> str:
     """Where the data come from, if they are on this machine."""
     with suppress(ValueError, OSError):
-        return load(dataset).source
+        return load_dataset(dataset).source
     return ""
 
 
@@ -195,7 +199,7 @@ def _made(runs: Sequence[Run], store: Store) -> dict[str, Any]:
     return {
         "finished": len(records),
         "planned": len(runs),
-        "time": duration(sum(record["seconds"] for record in records)),
+        "time": duration_text(sum(record["seconds"] for record in records)),
         "with": _distinct(records),
     }
 
@@ -209,7 +213,7 @@ def _distinct(records: Sequence[Record]) -> dict[str, str]:
     return {name: "; ".join(values) for name, values in found.items()}
 
 
-def duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """A time for people."""
     minutes = round(seconds / 60)
     if minutes < 1:

@@ -14,7 +14,7 @@ from softbins.nn.objectives import make_objective
 from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import Settings, Trainer
 from softbins.paper.data.originals import CT, SONG
-from softbins.paper.data.simulate import simulate_ct, simulate_song
+from softbins.paper.data.simulation import simulate_ct, simulate_song
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 REAL_TARGETS = SHARED / "ct" / "reference_53500.npy.gz"

@@ -26,38 +26,42 @@ from softbins import _model_file as storage
 from softbins.nn.objectives import L2Many, Objective, make_objective
 from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import Settings, Trainer
-from softbins.paper.data.datasets import Dataset, load, original
-from softbins.paper.data.splits import Split, split
-from softbins.paper.run.plan import REPRESENTATION_METHODS, SETTINGS, Run
+from softbins.paper.data.datasets import Dataset, load_dataset, original_name
+from softbins.paper.data.splits import Split, split_rows
+from softbins.paper.run.plan import REPRESENTATION_METHODS, TRAINING_SETTINGS, Run
 from softbins.paper.run.store import Record, Store
 
 CHECKPOINT_SECONDS = 20.0
 PROGRESS_SECONDS = 2.0
-GLANCE = 1000  # test rows that the display's error comes from where no other is at hand
-ERRORS = ("objective", "mae", "rmse")
+PROGRESS_TEST_ROWS = 1000  # test rows that the display's error comes from where no other is at hand
+ERROR_NAMES = ("objective", "mae", "rmse")
 
 
-def execute(runs: Sequence[Run], store: Store, data: Path | None = None, wait: bool = True) -> bool:
+def train_stack(
+    runs: Sequence[Run], store: Store, data: Path | None = None, wait: bool = True
+) -> bool:
     """Train the runs and write their records; False if somebody else is at it."""
     torch.set_num_threads(1)
     with store.lock(stack_name(runs), wait) as mine:
         if not mine:
             return False
-        if not finished(runs, store):
+        if not is_finished(runs, store):
             if runs[0].method == "linear":
-                _linear(runs, store, load(runs[0].dataset, data))
+                _linear(runs, store, load_dataset(runs[0].dataset, data))
             else:
-                _Stack(runs, store, load(runs[0].dataset, data)).run()
+                StackTraining(runs, store, load_dataset(runs[0].dataset, data)).run()
         _forget(store, stack_name(runs))
     return True
 
 
-def finished(runs: Sequence[Run], store: Store) -> bool:
+def is_finished(runs: Sequence[Run], store: Store) -> bool:
     """Whether the records, and the weights that others need, are all there."""
-    return all(store.has(run) and (not lends(run) or store.weights(run).exists()) for run in runs)
+    return all(
+        store.has(run) and (not lends_layers(run) or store.weights(run).exists()) for run in runs
+    )
 
 
-def lends(run: Run) -> bool:
+def lends_layers(run: Run) -> bool:
     """Whether other runs start from this one's hidden layers (Table 2)."""
     usual = run.representation == "default" and not run.curves and not run.parameters
     return usual and run.split == "random" and run.method in REPRESENTATION_METHODS
@@ -76,7 +80,7 @@ def _forget(store: Store, name: str) -> None:
 def _linear(runs: Sequence[Run], store: Store, dataset: Dataset) -> None:
     """Ordinary least squares on the raw targets; its objective is the mean squared error."""
     for run in runs:
-        start, rows = time.perf_counter(), split(dataset, run.split, run.seed, run.rows)
+        start, rows = time.perf_counter(), split_rows(dataset, run.split, run.seed, run.rows)
         train = _training_rows(run, rows)
         model = LinearRegression().fit(dataset.X[train], dataset.y[train])
         scores: dict[str, float] = {}
@@ -88,7 +92,7 @@ def _linear(runs: Sequence[Run], store: Store, dataset: Dataset) -> None:
             error = model.predict(dataset.X[chosen]) - dataset.y[chosen]
             mse = float(np.square(error).mean())
             values = (mse, float(np.abs(error).mean()), mse**0.5)
-            scores |= {f"{part}_{name}": v for name, v in zip(ERRORS, values, strict=True)}
+            scores |= {f"{part}_{name}": v for name, v in zip(ERROR_NAMES, values, strict=True)}
         seconds = time.perf_counter() - start
         store.write(run, {"scores": scores, "seconds": seconds, "made_with": _made_with()})
 
@@ -97,13 +101,13 @@ def _training_rows(run: Run, rows: Split) -> Any:
     return rows.train if run.held_out else rows.training
 
 
-class _Stack:
+class StackTraining:
     """The training of one stack."""
 
     def __init__(self, runs: Sequence[Run], store: Store, dataset: Dataset) -> None:
         self.runs, self.store, self.name = list(runs), store, stack_name(runs)
         self.run_ = runs[0]  # what they have in common
-        self.splits = [split(dataset, r.split, r.seed, r.rows) for r in runs]
+        self.splits = [split_rows(dataset, r.split, r.seed, r.rows) for r in runs]
         self.objective = objective(self.run_, dataset)
         self.trainer = self._trainer(dataset)
         self.reported = self.saved = time.monotonic()
@@ -165,7 +169,7 @@ class _Stack:
             self.saved = time.monotonic()
 
     def _glance(self) -> float:
-        rows = [rows[:GLANCE] for rows in self._rows("test")]
+        rows = [rows[:PROGRESS_TEST_ROWS] for rows in self._rows("test")]
         return float(self.trainer.evaluate(rows)["mae"].mean())
 
     def _report(self, epoch: int, seconds: float, mae: float) -> None:
@@ -173,7 +177,7 @@ class _Stack:
         said = {
             "stack": self.name,
             "runs": len(self.runs),
-            "title": describe(run),
+            "title": describe_run(run),
             "epoch": epoch,
             "epochs": run.epochs,
             "seconds": seconds,
@@ -193,7 +197,7 @@ class _Stack:
     def _keep(self) -> None:
         records = self._records()
         for member, (run, record) in enumerate(zip(self.runs, records, strict=True)):
-            if lends(run) and not self.store.weights(run).exists():
+            if lends_layers(run) and not self.store.weights(run).exists():
                 state = self.trainer.network.state_dict()
                 weights = {name: value[member] for name, value in state.items()}
                 storage.write(self.store.weights(run), {"run": run.to_json()}, weights)
@@ -239,10 +243,14 @@ def objective(run: Run, dataset: Dataset) -> Objective:
     return make_objective(run.method, dataset.low, dataset.high, **parameters)
 
 
-def describe(run: Run) -> str:
+def describe_run(run: Run) -> str:
     """A run in a few words, without its seed."""
     words = [run.dataset, run.method, *(f"{name}={value:g}" for name, value in run.parameters)]
-    words += [] if run.hidden == SETTINGS[original(run.dataset)].hidden else [_shape(run.hidden)]
+    words += (
+        []
+        if run.hidden == TRAINING_SETTINGS[original_name(run.dataset)].hidden
+        else [_shape(run.hidden)]
+    )
     words += [] if run.representation == "default" else [f"({run.representation})"]
     words += [] if run.split == "random" else [f"({run.split} split)"]
     return " ".join(word for word in [*words, "(curves)" if run.curves else ""] if word)

@@ -16,19 +16,21 @@ from typing import Any
 import joblib
 
 from softbins._extras import optional_import
-from softbins.paper.data.datasets import original
-from softbins.paper.run.execute import execute, finished
+from softbins.paper.data.datasets import original_name
 from softbins.paper.run.plan import Run
 from softbins.paper.run.store import Store
+from softbins.paper.run.training import is_finished, train_stack
 
-ROWS = {"bike": 17379, "ct": 53500, "song": 515345}
-LONGEST_EPOCH = 5e11  # multiplications of a stack in an epoch: about half a minute on a core
+DATASET_SIZES = {"bike": 17379, "ct": 53500, "song": 515345}
+MAX_EPOCH_MULTIPLICATIONS = (
+    5e11  # multiplications of a stack in an epoch: about half a minute on a core
+)
 
 Stack = tuple[Run, ...]
-Finished = Callable[[Stack], None]
+OnFinished = Callable[[Stack], None]
 
 
-def stacks(runs: Iterable[Run]) -> list[Stack]:
+def make_stacks(runs: Iterable[Run]) -> list[Stack]:
     """Runs that differ in their seed only, together; the longest work first.
 
     Grouped splits differ in their number of batches, and so stay alone. Large networks on many
@@ -39,15 +41,15 @@ def stacks(runs: Iterable[Run]) -> list[Stack]:
     for run in runs:
         groups.setdefault(run if run.split == "grouped" else run.configuration, []).append(run)
     found = [sorted(group, key=lambda run: run.seed) for group in groups.values()]
-    return sorted((stack for group in found for stack in _cut(group)), key=cost, reverse=True)
+    return sorted((stack for group in found for stack in _cut(group)), key=stack_cost, reverse=True)
 
 
 def _cut(runs: Sequence[Run]) -> list[Stack]:
-    size = max(1, int(LONGEST_EPOCH / _epoch(runs[0])))
+    size = max(1, int(MAX_EPOCH_MULTIPLICATIONS / _epoch(runs[0])))
     return [tuple(runs[start : start + size]) for start in range(0, len(runs), size)]
 
 
-def cost(stack: Stack) -> float:
+def stack_cost(stack: Stack) -> float:
     """Roughly how much work a stack is, in multiplications."""
     run = stack[0]
     return len(stack) * run.epochs * _epoch(run) * (1.5 if run.curves else 1.0)
@@ -57,28 +59,28 @@ def _epoch(run: Run) -> float:
     """Of one run in one epoch: multiplications for each row, and the rows."""
     sizes = (32, *run.hidden, 100 if run.method.startswith(("hl", "mdn")) else 32)
     products = sum(a * b for a, b in pairwise(sizes)) + 10_000
-    return products * min(ROWS[original(run.dataset)], run.rows or math.inf)
+    return products * min(DATASET_SIZES[original_name(run.dataset)], run.rows or math.inf)
 
 
-def waves(runs: Iterable[Run]) -> list[list[Stack]]:
+def make_waves(runs: Iterable[Run]) -> list[list[Stack]]:
     """First what stands alone, then what starts from another run's hidden layers."""
     chosen = list(dict.fromkeys(runs))
     later = [run for run in chosen if run.source() is not None]
     sources = [source for source in (run.source() for run in later) if source is not None]
     first = list(dict.fromkeys([run for run in chosen if run.source() is None] + sources))
-    return [wave for wave in (stacks(first), stacks(later)) if wave]
+    return [wave for wave in (make_stacks(first), make_stacks(later)) if wave]
 
 
-def unfinished(runs: Iterable[Run], store: Store) -> list[list[Stack]]:
+def unfinished_waves(runs: Iterable[Run], store: Store) -> list[list[Stack]]:
     """What is left to do. Weights are only missed where some run needs them."""
-    planned = waves(runs)
+    planned = make_waves(runs)
     left = [[stack for stack in wave if not _done(stack, store)] for wave in planned]
     if len(left) == 2 and left[1]:
         needed = {run.source() for stack in left[1] for run in stack}
         left[0] = [
             stack
             for stack in planned[0]
-            if not _done(stack, store) or (needed & set(stack) and not finished(stack, store))
+            if not _done(stack, store) or (needed & set(stack) and not is_finished(stack, store))
         ]
     return [wave for wave in left if wave]
 
@@ -93,12 +95,12 @@ def run_all(
     workers: int = 1,
     cluster: str | None = None,
     data: Path | None = None,
-    on_finished: Finished = lambda stack: None,
+    on_finished: OnFinished = lambda stack: None,
 ) -> int:
     """Train everything that is not in the store yet; returns how many stacks that was."""
     count, data = 0, data and data.absolute()
     with _backend(cluster):
-        for wave in unfinished(runs, store):
+        for wave in unfinished_waves(runs, store):
             busy = []
             for stack, done in _each(wave, store, workers, cluster, data, wait=False):
                 if done:
@@ -127,7 +129,7 @@ def _each(
 
 
 def _job(stack: Stack, store: Store, data: Path | None, wait: bool) -> tuple[Stack, bool]:
-    return stack, execute(stack, store, data, wait)
+    return stack, train_stack(stack, store, data, wait)
 
 
 @contextmanager

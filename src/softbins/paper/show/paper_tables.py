@@ -7,39 +7,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from softbins.paper.data.datasets import NAMES, load, original, title
-from softbins.paper.data.datasets import TITLES as TITLES_OF_DATASETS
-from softbins.paper.data.splits import Kind, split
-from softbins.paper.run.methods import METHODS, TITLES, Parameters
+from softbins.paper.data.datasets import DATASET_TITLES as TITLES_OF_DATASETS
+from softbins.paper.data.datasets import DATASETS, dataset_title, load_dataset, original_name
+from softbins.paper.data.splits import SplitKind, split_rows
+from softbins.paper.run.methods import METHOD_TITLES, METHODS, Parameters
 from softbins.paper.run.plan import (
     REPRESENTATION_METHODS,
     REPRESENTATIONS,
     SELECTIONS,
-    WIDE,
+    WIDE_HIDDEN,
     Run,
     Scale,
     Selection,
-    base,
-    candidates,
-    many_outputs,
-    representation,
-    splits,
-    wide,
+    candidate_settings,
+    many_output_runs,
+    method_runs,
+    representation_runs,
+    split_kinds,
+    wide_network_runs,
 )
 from softbins.paper.run.store import Store
 from softbins.paper.show import published
-from softbins.paper.show.cells import METRIC_TITLES, METRICS, Cell, Row, Table, cell
-from softbins.paper.show.published import Figure
+from softbins.paper.show.published import PrintedNumber
+from softbins.paper.show.tables import METRIC_TITLES, METRICS, Cell, Row, Table, mean_cell
 
-TABLES = ("table", "representations", "claims", "overview")
-ERRORS = ("train_mae", "train_rmse", "test_mae", "test_rmse")  # Table 2
+TABLE_NAMES = ("table", "representations", "claims", "overview")
+REPRESENTATION_METRICS = ("train_mae", "train_rmse", "test_mae", "test_rmse")  # Table 2
 BEST_OUTPUT = "test_mae_of_best_output"
 CLAIM_TITLES = {
-    "l2": TITLES["l2"],
-    "l2-many": TITLES["l2-many"],
-    "l2-wide": f"{TITLES['l2']}, {len(WIDE)} x {WIDE[0]}",
+    "l2": METHOD_TITLES["l2"],
+    "l2-many": METHOD_TITLES["l2-many"],
+    "l2-wide": f"{METHOD_TITLES['l2']}, {len(WIDE_HIDDEN)} x {WIDE_HIDDEN[0]}",
 }
-SIMULATED = "The data are simulated, so that there is nothing in the paper to compare with."
+SIMULATED_NOTE = "The data are simulated, so that there is nothing in the paper to compare with."
 
 
 def make_table(
@@ -48,17 +48,17 @@ def make_table(
     scale: Scale,
     store: Store,
     selection: Selection = "paper",
-    split: Kind = "random",
+    split: SplitKind = "random",
     data: Path | None = None,
 ) -> Table:
     """A table by its name; only that of all methods heeds `selection` and `split`."""
-    _check("name", name, TABLES)
+    _check("name", name, TABLE_NAMES)
     if name == "representations":
-        return representations(dataset, scale, store)
+        return representation_table(dataset, scale, store)
     if name == "claims":
-        return claims(dataset, scale, store)
+        return claims_table(dataset, scale, store)
     if name == "overview":
-        return overview(dict.fromkeys((*TITLES_OF_DATASETS, dataset)), data)
+        return overview_table(dict.fromkeys((*TITLES_OF_DATASETS, dataset)), data)
     return main_table(dataset, scale, store, selection, split)
 
 
@@ -88,15 +88,15 @@ def main_table(
     scale: Scale,
     store: Store,
     selection: Selection = "paper",
-    split: Kind = "random",
+    split: SplitKind = "random",
 ) -> Table:
     """All methods and their errors, in the order of Table 1."""
     _check("selection", selection, SELECTIONS)
-    _check("split", split, splits(dataset))
-    choices = {m: choose(dataset, m, scale, store, selection, split) for m in METHODS}
+    _check("split", split, split_kinds(dataset))
+    choices = {m: choose_setting(dataset, m, scale, store, selection, split) for m in METHODS}
     return Table(
         name="table",
-        title=f"{title(dataset)}: all methods",
+        title=f"{dataset_title(dataset)}: all methods",
         dataset=dataset,
         scale=scale.name,
         label_titles=("Method",),
@@ -108,19 +108,19 @@ def main_table(
     )
 
 
-def choose(
+def choose_setting(
     dataset: str,
     method: str,
     scale: Scale,
     store: Store,
     selection: Selection = "paper",
-    split: Kind = "random",
+    split: SplitKind = "random",
 ) -> Choice:
     """The setting with the smallest mean absolute error, on the test or the validation rows.
 
     Those with the most finished runs are compared: the complete ones, as soon as there are any.
     """
-    settings = candidates(dataset, method, scale, split)
+    settings = candidate_settings(dataset, method, scale, split)
     if len(settings) == 1:
         parameters, runs, _ = settings[0]
         return Choice(parameters, runs, compared=1, settings=1)
@@ -136,8 +136,8 @@ def _judged(
     reported: Sequence[Run], held_out: Sequence[Run], selection: Selection, store: Store
 ) -> Cell:
     if selection == "paper":
-        return cell(reported, "test_mae", store)
-    return cell(held_out, "validation_mae", store)
+        return mean_cell(reported, "test_mae", store)
+    return mean_cell(held_out, "validation_mae", store)
 
 
 def _comparable(mean: float | None) -> float:
@@ -145,26 +145,28 @@ def _comparable(mean: float | None) -> float:
     return math.inf if mean is None or math.isnan(mean) else mean
 
 
-def _method_row(method: str, choice: Choice, store: Store, dataset: str, split: Kind) -> Row:
+def _method_row(method: str, choice: Choice, store: Store, dataset: str, split: SplitKind) -> Row:
     cells = {}
     for metric in METRICS:
         printed = _printed(dataset, method, metric, split)
         # Without a choice, finished runs of some setting are not yet the method's.
-        found = cell(choice.runs, metric, store, printed) if choice.compared else None
+        found = mean_cell(choice.runs, metric, store, printed) if choice.compared else None
         cells[metric] = found or Cell(None, None, 0, len(choice.runs), printed)
-    return Row((TITLES[method],), cells, method, choice.note)
+    return Row((METHOD_TITLES[method],), cells, method, choice.note)
 
 
-def _printed(dataset: str, method: str, metric: str, split: Kind = "random") -> Figure | None:
+def _printed(
+    dataset: str, method: str, metric: str, split: SplitKind = "random"
+) -> PrintedNumber | None:
     if _is_simulated(dataset) or split not in published.SPLITS:
         return None
-    return published.published(dataset, method, metric, split)
+    return published.printed_result(dataset, method, metric, split)
 
 
 def _partly_compared(choices: Mapping[str, Choice]) -> list[str]:
     """What to say about choices that unfinished runs may still change."""
     return [
-        f"{TITLES[method]}: chosen among {choice.compared} of {choice.settings} settings."
+        f"{METHOD_TITLES[method]}: chosen among {choice.compared} of {choice.settings} settings."
         for method, choice in choices.items()
         if 0 < choice.compared < choice.settings
     ]
@@ -173,18 +175,18 @@ def _partly_compared(choices: Mapping[str, Choice]) -> list[str]:
 # Table 2
 
 
-def representations(dataset: str, scale: Scale, store: Store) -> Table:
+def representation_table(dataset: str, scale: Scale, store: Store) -> Table:
     """Both losses on their own, the other's, and random hidden layers."""
     return Table(
         name="representations",
-        title=f"{title(dataset)}: representations",
+        title=f"{dataset_title(dataset)}: representations",
         dataset=dataset,
         scale=scale.name,
         label_titles=("Error", "Loss"),
         columns={variant: variant.capitalize() for variant in REPRESENTATIONS},
         rows=tuple(
             _representation_row(dataset, metric, method, scale, store)
-            for metric in ERRORS
+            for metric in REPRESENTATION_METRICS
             for method in REPRESENTATION_METHODS
         ),
         split="random",
@@ -197,26 +199,26 @@ def _representation_row(dataset: str, metric: str, method: str, scale: Scale, st
     for variant in REPRESENTATIONS:
         printed = None
         if not _is_simulated(dataset):
-            printed = published.representation(dataset, method, variant, metric)
-        runs = representation(dataset, method, variant, scale)
-        cells[variant] = cell(runs, metric, store, printed)
-    return Row((METRIC_TITLES[metric], TITLES[method]), cells, method)
+            printed = published.printed_representation(dataset, method, variant, metric)
+        runs = representation_runs(dataset, method, variant, scale)
+        cells[variant] = mean_cell(runs, metric, store, printed)
+    return Row((METRIC_TITLES[metric], METHOD_TITLES[method]), cells, method)
 
 
 # What the text claims beside the tables
 
 
-def claims(dataset: str, scale: Scale, store: Store) -> Table:
+def claims_table(dataset: str, scale: Scale, store: Store) -> Table:
     """l2, l2 with 100 outputs (a footnote of Section 4), and with a wide network (Appendix C)."""
     runs = {
-        "l2": base(dataset, "l2", scale),
-        "l2-many": many_outputs(dataset, scale),
-        "l2-wide": wide(dataset, scale),
+        "l2": method_runs(dataset, "l2", scale),
+        "l2-many": many_output_runs(dataset, scale),
+        "l2-wide": wide_network_runs(dataset, scale),
     }
     metrics = {name: METRIC_TITLES[name] for name in ("test_mae", "test_rmse")}
     return Table(
         name="claims",
-        title=f"{title(dataset)}: l2 with 100 outputs, and with a wide network",
+        title=f"{dataset_title(dataset)}: l2 with 100 outputs, and with a wide network",
         dataset=dataset,
         scale=scale.name,
         label_titles=("Method",),
@@ -229,29 +231,31 @@ def claims(dataset: str, scale: Scale, store: Store) -> Table:
 
 def _claim_row(dataset: str, method: str, runs: list[Run], store: Store) -> Row:
     cells = {
-        metric: cell(runs, metric, store, _claimed(dataset, method, metric))
+        metric: mean_cell(runs, metric, store, _claimed(dataset, method, metric))
         for metric in ("test_mae", "test_rmse")
     }
     cells[BEST_OUTPUT] = Cell(None, None, 0, 0)
     if method == "l2-many":
-        cells[BEST_OUTPUT] = cell(runs, BEST_OUTPUT, store, _claimed(dataset, method, BEST_OUTPUT))
+        cells[BEST_OUTPUT] = mean_cell(
+            runs, BEST_OUTPUT, store, _claimed(dataset, method, BEST_OUTPUT)
+        )
     return Row((CLAIM_TITLES[method],), cells, method)
 
 
-def _claimed(dataset: str, method: str, metric: str) -> Figure | None:
+def _claimed(dataset: str, method: str, metric: str) -> PrintedNumber | None:
     if _is_simulated(dataset):
         return None
     if method == "l2":
-        return published.published(dataset, "l2", metric)
+        return published.printed_result(dataset, "l2", metric)
     if method == "l2-wide":
-        return published.quoted(dataset, f"l2_wide_{metric}")
-    return published.quoted(dataset, "l2_many_test_mae") if metric == BEST_OUTPUT else None
+        return published.quoted_result(dataset, f"l2_wide_{metric}")
+    return published.quoted_result(dataset, "l2_many_test_mae") if metric == BEST_OUTPUT else None
 
 
 # Table 3
 
 
-def overview(datasets: Iterable[str] = NAMES, data: Path | None = None) -> Table:
+def overview_table(datasets: Iterable[str] = DATASETS, data: Path | None = None) -> Table:
     """Rows, features and target range as used here, beside those printed.
 
     A dataset that cannot be loaded has the printed ones alone. The cells are counts: they have no
@@ -259,7 +263,7 @@ def overview(datasets: Iterable[str] = NAMES, data: Path | None = None) -> Table
     """
     described = [_dataset_row(name, data) for name in datasets]
     if not described:
-        raise ValueError(f"datasets: need at least one of {', '.join(NAMES)}, got none")
+        raise ValueError(f"datasets: need at least one of {', '.join(DATASETS)}, got none")
     return Table(
         name="overview",
         title="Datasets",
@@ -280,23 +284,23 @@ def overview(datasets: Iterable[str] = NAMES, data: Path | None = None) -> Table
 
 def _dataset_row(name: str, data: Path | None) -> tuple[Row, str]:
     """The row of a dataset, and why it could not be loaded if so."""
-    printed = published.overview(original(name))
+    printed = published.printed_overview(original_name(name))
     counts: dict[str, float] = {}
     note, problem = "not loaded", ""
     try:
         counts, note = _counts(name, data)
     except (ValueError, OSError, ImportError) as error:
-        problem = f"{title(name)} is not loaded: {error}"
+        problem = f"{dataset_title(name)} is not loaded: {error}"
     cells = {
-        key: Cell(counts.get(key), None, 0, 0, Figure(value, None, str(value)))
+        key: Cell(counts.get(key), None, 0, 0, PrintedNumber(value, None, str(value)))
         for key, value in vars(printed).items()
     }
-    return Row((title(name),), cells, note=note), problem
+    return Row((dataset_title(name),), cells, note=note), problem
 
 
 def _counts(name: str, data: Path | None) -> tuple[dict[str, float], str]:
-    dataset = load(name, data)
-    rows = split(dataset, "random", seed=0)
+    dataset = load_dataset(name, data)
+    rows = split_rows(dataset, "random", seed=0)
     counts = {
         "train": len(rows.training),
         "test": len(rows.test),
@@ -310,7 +314,7 @@ def _counts(name: str, data: Path | None) -> tuple[dict[str, float], str]:
 # For programs
 
 
-def long_rows(table: Table) -> list[dict[str, Any]]:
+def flat_entries(table: Table) -> list[dict[str, Any]]:
     """A table as one flat entry for each cell, in the target's own unit; None where missing."""
     return [
         {**_place(table, row, column), **_values(row.cells[column])}
@@ -334,7 +338,7 @@ def _place(table: Table, row: Row, column: str) -> dict[str, Any]:
         metrics = {label: metric for metric, label in METRIC_TITLES.items()}
         return place | {"metric": metrics[row.labels[0]], "variant": column}
     if table.name == "overview":
-        names = {title(name): name for name in NAMES}
+        names = {dataset_title(name): name for name in DATASETS}
         return place | {"dataset": names[row.labels[0]], "parameters": None}
     return place
 
@@ -354,12 +358,12 @@ def _values(found: Cell) -> dict[str, Any]:
 
 
 def _is_simulated(dataset: str) -> bool:
-    return dataset != original(dataset)
+    return dataset != original_name(dataset)
 
 
 def _notes(dataset: str, scale: Scale) -> tuple[str, ...]:
     """Why the figures cannot be the paper's, if so."""
-    simulated = (SIMULATED,) if _is_simulated(dataset) else ()
+    simulated = (SIMULATED_NOTE,) if _is_simulated(dataset) else ()
     return (*simulated, *(() if scale.epochs == 1 else (_shortened(scale),)))
 
 

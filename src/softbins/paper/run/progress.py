@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from softbins._extras import optional_import
-from softbins.paper.run.execute import describe, stack_name
-from softbins.paper.run.runner import Finished, Stack, cost
 from softbins.paper.run.store import Store
+from softbins.paper.run.training import describe_run, stack_name
+from softbins.paper.run.workers import OnFinished, Stack, stack_cost
 
 
 class Progress:
@@ -21,7 +21,7 @@ class Progress:
     def __init__(self, stacks: Sequence[Stack], store: Store) -> None:
         self.store, self.start = store, time.monotonic()
         self.left = {stack_name(stack): stack for stack in stacks}
-        self.total, self.finished = sum(map(cost, stacks)), 0
+        self.total, self.finished = sum(map(stack_cost, stacks)), 0
         self.count = len(stacks)
         self.before = self._done()  # by an earlier command
 
@@ -43,16 +43,16 @@ class Progress:
         return (time.monotonic() - self.start) * (self.total - done) / new
 
     def _done(self) -> float:
-        left = sum(map(cost, self.left.values()))
+        left = sum(map(stack_cost, self.left.values()))
         begun: float = sum(
-            cost(self.left[said["stack"]]) * said["epoch"] / said["epochs"]
+            stack_cost(self.left[said["stack"]]) * said["epoch"] / said["epochs"]
             for said in self.running()
         )
         return self.total - left + begun
 
 
 @contextmanager
-def shown(stacks: Sequence[Stack], store: Store) -> Iterator[Finished]:
+def show_progress(stacks: Sequence[Stack], store: Store) -> Iterator[OnFinished]:
     """Shows the progress on stderr; gives what to call when a stack ends."""
     progress = Progress(stacks, store)
     if not sys.stderr.isatty():
@@ -69,9 +69,9 @@ def shown(stacks: Sequence[Stack], store: Store) -> Iterator[Finished]:
 
 def _line(progress: Progress, stack: Stack) -> None:
     progress.end(stack)
-    head = f"[{progress.finished}/{progress.count}] {describe(stack[0])}"
+    head = f"[{progress.finished}/{progress.count}] {describe_run(stack[0])}"
     parts = [head, f"{len(stack)} runs", _errors(progress.store, stack)]
-    parts.append(time_left(progress.seconds_left()))
+    parts.append(time_left_text(progress.seconds_left()))
     print(", ".join(part for part in parts if part), file=sys.stderr, flush=True)
 
 
@@ -83,7 +83,7 @@ def _errors(store: Store, stack: Stack) -> str:
     return f"test MAE {statistics.fmean(errors):.4g}"
 
 
-def time_left(seconds: float | None) -> str:
+def time_left_text(seconds: float | None) -> str:
     """For people."""
     if seconds is None:
         return ""
@@ -110,4 +110,4 @@ class _View:
     def _title(self) -> str:
         progress = self.progress
         done = f"{progress.finished} of {progress.count} stacks finished"
-        return ", ".join(part for part in (done, time_left(progress.seconds_left())) if part)
+        return ", ".join(part for part in (done, time_left_text(progress.seconds_left())) if part)

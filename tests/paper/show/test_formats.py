@@ -10,28 +10,28 @@ from dataclasses import replace
 
 import pytest
 
-from softbins.paper.run.plan import Scale, base, plan
+from softbins.paper.run.plan import Scale, method_runs, plan_runs
 from softbins.paper.run.store import Store
-from softbins.paper.show import render as rendering
-from softbins.paper.show.artefacts import long_rows, main_table, make_table, overview
-from softbins.paper.show.cells import METRICS, Cell, Row, Table
-from softbins.paper.show.published import Figure
-from softbins.paper.show.render import (
-    KINDS,
+from softbins.paper.show import formats
+from softbins.paper.show.formats import (
+    FORMATS,
     heading,
-    latex,
-    markdown,
-    ours,
-    plain,
-    pretty,
-    printed,
+    latex_text,
+    markdown_text,
+    our_text,
+    plain_text,
+    printed_text,
     remarks,
     render,
+    rich_text,
 )
+from softbins.paper.show.paper_tables import flat_entries, main_table, make_table, overview_table
+from softbins.paper.show.published import PrintedNumber
+from softbins.paper.show.tables import METRICS, Cell, Row, Table
 
 SHORT = Scale("short", 0.01, 2, 500, full_grids=False)
 NAMES = ["table", "representations", "claims", "overview"]
-PAPER = Figure(28.9984, 0.5244, "2899.84 ± 52.44")
+PAPER = PrintedNumber(28.9984, 0.5244, "2899.84 ± 52.44")
 SAID = "Mean ± standard error over 2 runs, errors in the target's unit."
 
 
@@ -47,7 +47,7 @@ def table(*cells, **changes):
 def store(tmp_path):
     """All runs of two seeds on Bike Sharing, with scores 28.5 and 29.5; half of MDN's failed."""
     store = Store(tmp_path / "results")
-    for run in plan(["table", "representations", "claims"], "bike", SHORT):
+    for run in plan_runs(["table", "representations", "claims"], "bike", SHORT):
         scores = dict.fromkeys((*METRICS, "test_mae_of_best_output"), 28.5 + run.seed)
         failed = {"test_mae": None} if run.method == "mdn" and run.seed else {}
         store.write(run, {"scores": scores | failed})
@@ -74,7 +74,7 @@ def store(tmp_path):
     ],
 )
 def test_our_figure_has_two_digits_of_its_standard_error(cell, text):
-    assert ours(cell) == text
+    assert our_text(cell) == text
 
 
 @pytest.mark.parametrize(
@@ -83,15 +83,19 @@ def test_our_figure_has_two_digits_of_its_standard_error(cell, text):
         pytest.param(None, "", id="none"),
         pytest.param(PAPER, "(29.00 ± 0.52)", id="usual"),
         pytest.param(
-            Figure(1e-5, 0.0, "0.001 ± 0.000"), "(0.00001 ± 0.00000)", id="as-many-as-printed"
+            PrintedNumber(1e-5, 0.0, "0.001 ± 0.000"),
+            "(0.00001 ± 0.00000)",
+            id="as-many-as-printed",
         ),
-        pytest.param(Figure(2e-5, 1e-5, "0.002 ± 0.001"), "(0.00002 ± 0.00001)", id="no-more"),
-        pytest.param(Figure(0.18421, None, "18.421"), "(0.18421)", id="mean-alone"),
-        pytest.param(Figure(13911, None, "13911"), "(13911)", id="count"),
+        pytest.param(
+            PrintedNumber(2e-5, 1e-5, "0.002 ± 0.001"), "(0.00002 ± 0.00001)", id="no-more"
+        ),
+        pytest.param(PrintedNumber(0.18421, None, "18.421"), "(0.18421)", id="mean-alone"),
+        pytest.param(PrintedNumber(13911, None, "13911"), "(13911)", id="count"),
     ],
 )
 def test_the_paper_s_figure_has_no_digits_that_it_does_not_print(figure, text):
-    assert printed(figure) == text
+    assert printed_text(figure) == text
 
 
 # What is said around the table
@@ -106,7 +110,7 @@ def test_the_heading_names_everything_that_the_table_depends_on(store):
     assert heading(simulated) == (
         "CT Position (simulated): all methods (scale short, paper selection, grouped split)"
     )
-    assert heading(overview(["bike"])) == "Datasets"
+    assert heading(overview_table(["bike"])) == "Datasets"
 
 
 @pytest.mark.parametrize(
@@ -125,8 +129,8 @@ def test_the_number_of_runs_is_said_once_or_in_each_cell(runs, said):
     made = table(*(Cell(2.5 if n else None, None, n, planned) for n, planned in runs))
     first = remarks(made)[0]
     assert first.startswith(f"Mean ± standard error{said}, errors in the target's unit.")
-    assert ("n=3" in plain(made)) == ("or n" in said)
-    assert "n=5" not in plain(made)
+    assert ("n=3" in plain_text(made)) == ("or n" in said)
+    assert "n=5" not in plain_text(made)
     assert ("– no run is finished." in first) == any(n == 0 for n, _ in runs)
 
 
@@ -146,7 +150,7 @@ def test_plain_text_is_aligned_with_the_paper_below():
     near, far = Cell(29.0, 0.5, 2, 2, PAPER), Cell(32.0, 0.5, 2, 2, PAPER)
     made = table(near, far, Cell(None, None, 0, 2))
     made = replace(made, rows=(replace(made.rows[0], note="noise=0.001"),))
-    lines = plain(made).splitlines()
+    lines = plain_text(made).splitlines()
     assert lines[0] == "Bike Sharing (scale short)"
     assert lines[2:5] == [
         "Method       Column 0        Column 1        Column 2",
@@ -156,11 +160,11 @@ def test_plain_text_is_aligned_with_the_paper_below():
 
 
 def test_rows_with_nothing_below_take_one_line():
-    assert len(plain(table(Cell(29.0, 0.5, 2, 2))).splitlines()) == 6
+    assert len(plain_text(table(Cell(29.0, 0.5, 2, 2))).splitlines()) == 6
 
 
 def test_plain_text_of_whole_results(store):
-    lines = plain(main_table("bike", SHORT, store)).splitlines()
+    lines = plain_text(main_table("bike", SHORT, store)).splitlines()
     assert [cell.strip() for cell in lines[3].split("  ") if cell] == ["Linear Reg."] + [
         "29.00 ± 0.50"
     ] * 6
@@ -175,7 +179,7 @@ def test_plain_text_of_whole_results(store):
 @pytest.mark.parametrize(("width", "headers"), [(200, 1), (80, 2), (60, 3)])
 def test_rich_text_is_cut_into_pieces_that_fit(store, monkeypatch, width, headers):
     monkeypatch.setenv("COLUMNS", str(width))
-    text = pretty(main_table("bike", SHORT, store))
+    text = rich_text(main_table("bike", SHORT, store))
     assert max(map(len, text.splitlines())) <= width
     assert sum(line.strip().startswith("Method") for line in text.splitlines()) == headers
     assert "…" not in text
@@ -197,13 +201,13 @@ def test_a_terminal_gets_rich_text_if_it_can(monkeypatch, interactive, installed
 
     monkeypatch.setattr(sys.stdout, "isatty", lambda: interactive)
     if not installed:
-        monkeypatch.setattr(rendering, "optional_import", optional_import)
+        monkeypatch.setattr(formats, "optional_import", optional_import)
     made = table(Cell(29.0, 0.5, 2, 2))
-    assert (render(made, "terminal") != plain(made)) == rich
+    assert (render(made, "terminal") != plain_text(made)) == rich
 
 
 def test_markdown_is_a_table_with_as_many_cells_in_every_line(store):
-    text = markdown(main_table("bike", SHORT, store))
+    text = markdown_text(main_table("bike", SHORT, store))
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len(lines) == 2 + 10
     assert {line.count("|") for line in lines} == {8}
@@ -216,7 +220,7 @@ def test_markdown_is_a_table_with_as_many_cells_in_every_line(store):
 def test_markdown_keeps_bars_inside_their_cell():
     made = table(Cell(1.5, None, 1, 1))
     made = replace(made, rows=(replace(made.rows[0], labels=("a|b",)),))
-    assert r"| a\|b | 1.500 |" in markdown(made)
+    assert r"| a\|b | 1.500 |" in markdown_text(made)
 
 
 # LaTeX
@@ -238,7 +242,7 @@ def test_latex_cells_are_as_the_paper_prints_them():
         Cell(None, None, 0, 2),
         Cell(float("nan"), None, 2, 2),
     ]
-    _, lines = tabular(latex(table(*cells)))
+    _, lines = tabular(latex_text(table(*cells)))
     assert lines[1:] == [
         [
             r"$\ell_2$",
@@ -254,12 +258,12 @@ def test_latex_cells_are_as_the_paper_prints_them():
 
 def test_latex_has_the_paper_s_number_of_decimals():
     made = table(Cell(0.089921, 0.002351, 2, 2), dataset="ct")
-    assert tabular(latex(made))[1][1][1] == r"$8.992$ {\scriptsize $(\pm 0.235)$}"
+    assert tabular(latex_text(made))[1][1][1] == r"$8.992$ {\scriptsize $(\pm 0.235)$}"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_latex_is_balanced(store, name):
-    text = latex(make_table(name, "bike", SHORT, store))
+    text = latex_text(make_table(name, "bike", SHORT, store))
     begun = re.findall(r"\\begin{(.*?)}", text)
     assert begun == re.findall(r"\\end{(.*?)}", text)[::-1] == ["table*", "tabular"]
     assert text.count("{") == text.count("}")
@@ -271,15 +275,15 @@ def test_latex_is_balanced(store, name):
 
 
 def test_the_caption_says_what_the_numbers_are(store):
-    text = latex(main_table("ct-simulated", SHORT, store))
+    text = latex_text(main_table("ct-simulated", SHORT, store))
     caption = re.search(r"\\caption{(.*)}\n", text)[1]
     assert caption.startswith("CT Position (simulated): all methods (scale short, paper selection")
     assert "multiplied by $10^2$" in caption
-    assert "multiplied" not in latex(overview(["bike"]))
+    assert "multiplied" not in latex_text(overview_table(["bike"]))
 
 
 def test_counts_are_not_multiplied():
-    _, lines = tabular(latex(overview(["bike"])))
+    _, lines = tabular(latex_text(overview_table(["bike"])))
     assert lines[1][:3] == ["Bike Sharing", "$13903^{*}$", "$3476^{*}$"]
     assert lines[2][1] == r"{\scriptsize $[13911]$}"
 
@@ -289,7 +293,7 @@ HARD = r"50% of a_b & #1 {x} ~ ^ \ [z] ±"
 
 def test_special_characters_are_escaped():
     made = table(Cell(1.0, None, 1, 1), title=HARD, notes=("a_note",))
-    text = latex(replace(made, rows=(replace(made.rows[0], labels=(HARD,), note="p_1=2"),)))
+    text = latex_text(replace(made, rows=(replace(made.rows[0], labels=(HARD,), note="p_1=2"),)))
     safe = (
         r"50\% of a\_b \& \#1 \{x\} \textasciitilde{} \textasciicircum{} \textbackslash{} "
         r"{[}z] $\pm$"
@@ -312,8 +316,8 @@ def test_latex_compiles_without_any_package(store, tmp_path):
     hard = table(Cell(1.0, None, 1, 1), Cell(float("nan"), None, 1, 1), title=HARD, notes=(HARD,))
     hard = replace(hard, rows=(replace(hard.rows[0], labels=(HARD,), note=HARD),))
     tables = [make_table(name, "bike", SHORT, store) for name in NAMES]
-    missing = [overview(["ct"], tmp_path), main_table("song", SHORT, store, split="fixed")]
-    done = compiled("\n".join(map(latex, [*tables, *missing, hard])), tmp_path)
+    missing = [overview_table(["ct"], tmp_path), main_table("song", SHORT, store, split="fixed")]
+    done = compiled("\n".join(map(latex_text, [*tables, *missing, hard])), tmp_path)
     assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
     assert (tmp_path / "table.pdf").stat().st_size > 0
 
@@ -324,7 +328,7 @@ def test_latex_compiles_without_any_package(store, tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_json_is_the_long_rows(store, name):
     made = make_table(name, "bike", SHORT, store)
-    assert json.loads(render(made, "json")) == long_rows(made)
+    assert json.loads(render(made, "json")) == flat_entries(made)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -332,12 +336,12 @@ def test_csv_is_the_long_rows_as_text(store, name):
     made = make_table(name, "bike", SHORT, store)
     expected = [
         {key: "" if value is None else str(value) for key, value in entry.items()}
-        for entry in long_rows(made)
+        for entry in flat_entries(made)
     ]
     assert list(csv.DictReader(render(made, "csv").splitlines())) == expected
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("dataset", ["bike", "song-simulated"])
 def test_tables_without_any_run_are_shown_too(tmp_path, kind, dataset):
     made = main_table(dataset, SHORT, Store(tmp_path))
@@ -348,8 +352,8 @@ def test_tables_without_any_run_are_shown_too(tmp_path, kind, dataset):
 
 def test_partial_results_say_so(tmp_path):
     store = Store(tmp_path)
-    store.write(base("bike", "l2", SHORT)[0], {"scores": dict.fromkeys(METRICS, 29.25)})
-    text = plain(main_table("bike", SHORT, store))
+    store.write(method_runs("bike", "l2", SHORT)[0], {"scores": dict.fromkeys(METRICS, 29.25)})
+    text = plain_text(main_table("bike", SHORT, store))
     assert "over 1 of 2 runs" in text
     assert text.count("29.25") == 6
     assert "– no run is finished." in text

@@ -18,10 +18,10 @@ from typing import Any
 
 from softbins._extras import optional_import
 from softbins._text import aligned, json_text
-from softbins.paper.data.datasets import original
-from softbins.paper.show.artefacts import long_rows
-from softbins.paper.show.cells import Cell, Row, Table
-from softbins.paper.show.published import Figure
+from softbins.paper.data.datasets import original_name
+from softbins.paper.show.paper_tables import flat_entries
+from softbins.paper.show.published import PrintedNumber
+from softbins.paper.show.tables import Cell, Row, Table
 
 MARKS = {True: "✓", False: "✗", None: ""}
 STYLES = {True: "green", False: "red", None: ""}
@@ -32,9 +32,9 @@ MOST_DECIMALS = 8
 
 def render(table: Table, kind: str) -> str:
     """A table as text: terminal, markdown, latex, csv or json."""
-    if kind not in KINDS:
-        raise ValueError(f"kind: expected one of {', '.join(KINDS)}, got {kind!r}")
-    return KINDS[kind](table)
+    if kind not in FORMATS:
+        raise ValueError(f"kind: expected one of {', '.join(FORMATS)}, got {kind!r}")
+    return FORMATS[kind](table)
 
 
 def heading(table: Table) -> str:
@@ -85,7 +85,7 @@ def _has_unequal_runs(table: Table) -> bool:
 # Numbers
 
 
-def ours(cell: Cell) -> str:
+def our_text(cell: Cell) -> str:
     """Our mean ± standard error."""
     if cell.mean is None:
         return MISSING if cell.planned else ""
@@ -94,7 +94,7 @@ def ours(cell: Cell) -> str:
     return _shown(cell.mean, cell.stderr, _decimals(cell.mean, cell.stderr))
 
 
-def printed(figure: Figure | None) -> str:
+def printed_text(figure: PrintedNumber | None) -> str:
     """The paper's figure in brackets, with no more digits than it prints."""
     if figure is None:
         return ""
@@ -129,26 +129,26 @@ def _count(table: Table, cell: Cell) -> str:
 
 def _top(table: Table, cell: Cell) -> str:
     mark = MARKS[cell.agrees]
-    return ours(cell) + _count(table, cell) + (f" {mark}" if mark else "")
+    return our_text(cell) + _count(table, cell) + (f" {mark}" if mark else "")
 
 
 # Text
 
 
-def terminal(table: Table) -> str:
+def terminal_text(table: Table) -> str:
     """Coloured and as wide as the terminal, if stdout is one and rich is installed."""
     if sys.stdout.isatty():
         with suppress(ImportError):
-            return pretty(table)
-    return plain(table)
+            return rich_text(table)
+    return plain_text(table)
 
 
-def plain(table: Table) -> str:
+def plain_text(table: Table) -> str:
     """Aligned text; below each row the chosen parameters and what the paper prints."""
     lines = [[*table.label_titles, *table.columns.values()]]
     for row in table.rows:
         lines.append([*row.labels, *(_top(table, row.cells[c]) for c in table.columns)])
-        below = [*_note_cells(row), *(printed(row.cells[c].published) for c in table.columns)]
+        below = [*_note_cells(row), *(printed_text(row.cells[c].published) for c in table.columns)]
         if any(below):
             lines.append(below)
     return "\n".join([heading(table), "", aligned(lines), "", *remarks(table)])
@@ -159,7 +159,7 @@ def _note_cells(row: Row) -> list[str]:
     return [row.note, *("" for _ in row.labels[1:])]
 
 
-def pretty(table: Table) -> str:
+def rich_text(table: Table) -> str:
     """With rich: in as many pieces, one below the other, as the width needs."""
     text = optional_import("rich.text").Text
     console = optional_import("rich.console").Console(highlight=False)
@@ -200,10 +200,12 @@ def _piece(table: Table, columns: Sequence[str]) -> Any:
 
 def _coloured(table: Table, cell: Cell) -> Any:
     top = (_top(table, cell), STYLES[cell.agrees])
-    return optional_import("rich.text").Text.assemble(top, "\n", (printed(cell.published), "dim"))
+    return optional_import("rich.text").Text.assemble(
+        top, "\n", (printed_text(cell.published), "dim")
+    )
 
 
-def markdown(table: Table) -> str:
+def markdown_text(table: Table) -> str:
     """A table as GitHub shows it."""
     head = [*table.label_titles, *table.columns.values()]
     lines = [f"**{_piped(heading(table))}**", "", _line(head), _line(["---"] * len(head))]
@@ -211,7 +213,7 @@ def markdown(table: Table) -> str:
         notes = zip(row.labels, _note_cells(row), strict=True)
         labels = [_stacked(label, f"({note})" if note else "") for label, note in notes]
         found = (row.cells[column] for column in table.columns)
-        cells = [_stacked(_top(table, cell), printed(cell.published)) for cell in found]
+        cells = [_stacked(_top(table, cell), printed_text(cell.published)) for cell in found]
         lines.append(_line([*labels, *cells]))
     return "\n".join([*lines, "", *(f"{remark}\n" for remark in remarks(table))]).rstrip("\n")
 
@@ -241,7 +243,7 @@ ESCAPES = {
 }
 
 
-def latex(table: Table) -> str:
+def latex_text(table: Table) -> str:
     """A `table*` like the paper's, its numbers multiplied by 10^2; it needs no packages."""
     columns = len(table.label_titles) + len(table.columns)
     head = [_escaped(title) for title in (*table.label_titles, *table.columns.values())]
@@ -279,7 +281,7 @@ def _latex_line(cells: Sequence[str]) -> str:
 
 def _latex_ours(table: Table, cell: Cell) -> str:
     if cell.mean is None or math.isnan(cell.mean):
-        return _escaped(ours(cell))
+        return _escaped(our_text(cell))
     factor, decimals = _latex_numbers(table)
     spread = "" if cell.stderr is None else rf"(\pm {factor * cell.stderr:.{decimals}f})"
     star = r"^{*}" if cell.agrees is False else ""
@@ -291,10 +293,10 @@ def _latex_numbers(table: Table) -> tuple[int, int]:
     """The factor and the number of decimals, which are the paper's."""
     if table.name == "overview":
         return 1, 0
-    return FACTOR, 2 if original(table.dataset) == "bike" else 3
+    return FACTOR, 2 if original_name(table.dataset) == "bike" else 3
 
 
-def _latex_printed(figure: Figure | None) -> str:
+def _latex_printed(figure: PrintedNumber | None) -> str:
     """Digit for digit."""
     return "" if figure is None else "$[" + figure.printed.replace("±", r"\pm") + "]$"
 
@@ -332,24 +334,24 @@ def _escaped(text: str) -> str:
 # For programs
 
 
-def as_csv(table: Table) -> str:
+def csv_text(table: Table) -> str:
     """One line for each cell."""
-    rows, text = long_rows(table), io.StringIO()
+    rows, text = flat_entries(table), io.StringIO()
     writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().rstrip("\n")
 
 
-def as_json(table: Table) -> str:
+def json_entries(table: Table) -> str:
     """One object for each cell."""
-    return json_text(long_rows(table))
+    return json_text(flat_entries(table))
 
 
-KINDS: Mapping[str, Callable[[Table], str]] = {
-    "terminal": terminal,
-    "markdown": markdown,
-    "latex": latex,
-    "csv": as_csv,
-    "json": as_json,
+FORMATS: Mapping[str, Callable[[Table], str]] = {
+    "terminal": terminal_text,
+    "markdown": markdown_text,
+    "latex": latex_text,
+    "csv": csv_text,
+    "json": json_entries,
 }

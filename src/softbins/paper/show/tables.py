@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from softbins.paper.run.plan import Run
 from softbins.paper.run.store import Store
-from softbins.paper.show.published import Figure, agrees
+from softbins.paper.show.published import PrintedNumber, agrees
 
 METRICS = ("train_objective", "train_mae", "train_rmse", "test_objective", "test_mae", "test_rmse")
 METRIC_TITLES = {
@@ -33,7 +33,7 @@ class Cell:
     stderr: float | None
     runs: int
     planned: int
-    published: Figure | None = None
+    published: PrintedNumber | None = None
 
     @property
     def agrees(self) -> bool | None:
@@ -75,7 +75,9 @@ class Table:
     notes: tuple[str, ...] = field(default=())
 
 
-def cell(runs: Sequence[Run], metric: str, store: Store, published: Figure | None = None) -> Cell:
+def mean_cell(
+    runs: Sequence[Run], metric: str, store: Store, published: PrintedNumber | None = None
+) -> Cell:
     """The mean and standard error of a score over the runs that are finished."""
     records = [record for record in map(store.read, runs) if record is not None]
     values = [record["scores"].get(metric) for record in records]
