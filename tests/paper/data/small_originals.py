@@ -7,17 +7,17 @@ import zipfile
 import numpy as np
 import pytest
 
-from softbins.paper.data.originals import CT, SONG
+from softbins.paper.data.specifications import CT, SONG
 
 SMALL_CT = dataclasses.replace(
     CT,
     columns=("patientId", "value0", "value1", "reference"),
-    rows=40,
+    n_rows=40,
     target_range=(1.738733, 40.738733),
     target_mean=21.239,
 )
 SMALL_SONG = dataclasses.replace(
-    SONG, columns=("year", "timbre_avg_1", "timbre_cov_1"), rows=90, target_range=(1922, 2011)
+    SONG, columns=("year", "timbre_avg_1", "timbre_cov_1"), n_rows=90, target_range=(1922, 2011)
 )
 BOTH = pytest.mark.parametrize("spec", [SMALL_CT, SMALL_SONG], ids=["ct", "song"])
 

@@ -106,10 +106,10 @@ SPLITS = [
 @pytest.mark.parametrize(("dataset", "kind"), [s[1:] for s in SPLITS], ids=[s[0] for s in SPLITS])
 def test_the_parts_of_a_split_are_disjoint_and_complete(dataset, kind):
     parts = split_rows(dataset, kind, seed=3)
-    rows = np.concatenate([parts.train, parts.validation, parts.test])
-    assert np.array_equal(np.sort(rows), np.arange(len(dataset.y)))
+    index = np.concatenate([parts.train, parts.validation, parts.test])
+    assert np.array_equal(np.sort(index), np.arange(len(dataset.y)))
     assert min(map(len, (parts.train, parts.validation, parts.test))) > 0
-    assert np.array_equal(np.sort(parts.training), np.sort(rows[: -len(parts.test)]))
+    assert np.array_equal(np.sort(parts.train_and_validation), np.sort(index[: -len(parts.test)]))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_parts_of_a_split_are_disjoint_and_complete(dataset, kind):
 )
 def test_random_splits_have_the_printed_sizes(dataset, train, test):
     parts = split_rows(dataset, "random", seed=0)
-    assert (len(parts.training), len(parts.test)) == (train, test)
+    assert (len(parts.train_and_validation), len(parts.test)) == (train, test)
 
 
 @pytest.mark.parametrize(("dataset", "kind"), [s[1:] for s in SPLITS], ids=[s[0] for s in SPLITS])
@@ -145,8 +145,8 @@ def test_no_patient_is_on_both_sides_of_a_grouped_split():
 
 def test_fewer_rows_are_the_same_sample_for_every_seed():
     dataset = SPLITS[0][1]
-    samples = [split_rows(dataset, "random", seed=s, rows=1000) for s in (0, 1)]
-    rows = [np.sort(np.concatenate([s.training, s.test])) for s in samples]
+    samples = [split_rows(dataset, "random", seed=s, n_rows=1000) for s in (0, 1)]
+    rows = [np.sort(np.concatenate([s.train_and_validation, s.test])) for s in samples]
     assert len(rows[0]) == 1000
     assert np.array_equal(*rows)
 

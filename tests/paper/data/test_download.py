@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from softbins.paper.data.download import DOWNLOAD_RETRIES
-from softbins.paper.data.originals import CT, fetch_original, read_original
+from softbins.paper.data.originals import fetch_original, read_original
+from softbins.paper.data.specifications import CT
 from tests.paper.data.small_originals import (
     BOTH,
     CHECKS,
@@ -127,7 +128,7 @@ def test_what_was_taken_is_remembered(tmp_path, spec):
         "sha256": hashlib.sha256(archive(spec)).hexdigest(),
         "member": spec.member,
         "member_sha256": hashlib.sha256(content(spec)).hexdigest(),
-        "rows": spec.rows,
+        "rows": spec.n_rows,
     }
 
 

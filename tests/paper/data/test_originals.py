@@ -8,16 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softbins.paper.data.originals import (
-    CT,
-    ORIGINALS,
-    SONG,
-    UCI_ADDRESS,
-    default_folder,
-    fetch_original,
-    read_original,
-)
-
+from softbins.paper.data.download import UCI_ADDRESS
+from softbins.paper.data.originals import default_folder, fetch_original, read_original
+from softbins.paper.data.specifications import CT, SONG, SPECIFICATIONS
 from tests.paper.data.small_originals import (
     BOTH,
     CHECKS,
@@ -51,7 +44,7 @@ needs_samples = pytest.mark.skipif(
 
 
 def test_the_specifications_are_the_paper_s_datasets():
-    assert list(ORIGINALS) == ["ct", "song"]
+    assert list(SPECIFICATIONS) == ["ct", "song"]
     assert (len(CT.features), len(SONG.features)) == (384, 90)
     assert (len(CT.columns), len(SONG.columns)) == (386, 91)
     assert (CT.features[0], CT.features[-1]) == ("value0", "value383")
@@ -300,14 +293,14 @@ def test_the_first_rows_of_a_real_file_are_refused_as_cut(tmp_path, name):
     sample, differences = CUT[name]
     with pytest.raises(ValueError, match="not the original") as caught:
         fetch_original(name, tmp_path, sample)
-    assert f"{ORIGINALS[name].member}: {differences}" in str(caught.value)
+    assert f"{SPECIFICATIONS[name].member}: {differences}" in str(caught.value)
     assert files_in(tmp_path) == []
 
 
 @needs_samples
 def test_the_first_rows_of_the_real_ct_file_are_parsed_right(tmp_path):
     spec = dataclasses.replace(
-        CT, rows=682, target_range=(5.935522, 39.764708), target_mean=22.5735
+        CT, n_rows=682, target_range=(5.935522, 39.764708), target_mean=22.5735
     )
     fetch_original(spec, tmp_path, CT_SAMPLE)
     original, expected = (
@@ -322,7 +315,7 @@ def test_the_first_rows_of_the_real_ct_file_are_parsed_right(tmp_path):
 
 @needs_samples
 def test_the_first_rows_of_the_real_song_file_are_parsed_right(tmp_path):
-    spec = dataclasses.replace(SONG, rows=1176, target_range=(1930, 2010))
+    spec = dataclasses.replace(SONG, n_rows=1176, target_range=(1930, 2010))
     fetch_original(spec, tmp_path, SONG_SAMPLE)
     original, expected = read_original(spec, tmp_path), np.loadtxt(SONG_SAMPLE, delimiter=",")
     np.testing.assert_array_equal(original.X, expected[:, 1:].astype(np.float32))
