@@ -15,7 +15,7 @@ from typing import Any
 
 from softbins.paper.run.plan import SCALES
 from softbins.paper.run.store import Store
-from softbins.paper.show.formats import our_text, printed_text
+from softbins.paper.show.cell_text import our_text, printed_text
 from softbins.paper.show.paper_tables import main_table
 
 ROOT = Path(__file__).parent.parent

@@ -4,7 +4,7 @@ import math
 
 from softbins.paper.run.plan import ARTEFACTS, WIDE_HIDDEN, Scale, plan_runs
 
-FULL = Scale("full", epochs=0.04, seeds=3, rows=1500, full_grids=True)
+FULL = Scale("full", epoch_share=0.04, n_seeds=3, max_rows=1500, full_grids=True)
 MAE = {
     "linear": 100.0,
     "l2": 30.0,

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
 ]
-SCALE = Scale("tiny", epochs=0.06, seeds=2, rows=1500, full_grids=False)
+SCALE = Scale("tiny", epoch_share=0.06, n_seeds=2, max_rows=1500, full_grids=False)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_a_cluster_gives_the_same_records(cluster, tmp_path):
 
 
 def test_a_worker_that_is_killed_loses_nothing(cluster, tmp_path):
-    scale = Scale("long", epochs=0.3, seeds=2, rows=1500, full_grids=False)
+    scale = Scale("long", epoch_share=0.3, n_seeds=2, max_rows=1500, full_grids=False)
     runs = curve_runs("bike", "hl-gaussian", scale)
     alone, together = Store(tmp_path / "alone"), Store(tmp_path / "together")
     run_all(runs, alone)
@@ -61,7 +61,7 @@ def test_a_worker_that_is_killed_loses_nothing(cluster, tmp_path):
         target=run_all, args=(runs, together), kwargs={"cluster": cluster.scheduler_address}
     )
     thread.start()
-    wait_for(lambda: together.progress())
+    wait_for(lambda: together.read_progress())
     with distributed.Client(cluster.scheduler_address) as client:
         busy = [address for address, tasks in client.processing().items() if tasks]
         pids = client.run(os.getpid)

@@ -15,11 +15,8 @@ from softbins.paper.run.plan import (
     Run,
     artefact_runs,
     candidate_settings,
-    method_runs,
     plan_runs,
-    wide_network_runs,
 )
-from softbins.paper.run.workers import make_stacks, make_waves
 from softbins.paper.show.published import printed_setup
 
 PAPER = SCALES["paper"]
@@ -109,31 +106,3 @@ def test_artefacts_share_their_runs():
     together = plan_runs(ARTEFACTS, "bike", PAPER)
     apart = sum(len(artefact_runs(artefact, "bike", PAPER)) for artefact in ARTEFACTS)
     assert len(together) == len(set(together)) < apart
-
-
-def test_a_stack_differs_in_its_seeds_only():
-    for stack in make_stacks(plan_runs(ARTEFACTS, "bike", PAPER)):
-        assert len({run.configuration for run in stack}) == 1
-        assert [run.seed for run in stack] == [0, 1, 2, 3, 4]
-
-
-def test_grouped_splits_are_trained_alone_because_patients_differ_in_their_slices():
-    grouped = [run for run in artefact_runs("table", "ct", PAPER) if run.split == "grouped"]
-    assert grouped
-    assert all(len(stack) == 1 for stack in make_stacks(grouped))
-
-
-def test_what_starts_from_another_run_comes_after_it():
-    runs = artefact_runs("representations", "bike", PAPER)
-    swapped = [run for run in runs if run.source() is not None]
-    first, second = make_waves(swapped)  # even if the sources were not asked for
-    assert {run for stack in second for run in stack} == set(swapped)
-    assert {run.source() for run in swapped} == {run for stack in first for run in stack}
-    assert {run.method for stack in first for run in stack} == {"l2", "hl-gaussian"}
-
-
-def test_large_networks_on_many_rows_are_trained_in_smaller_stacks():
-    """A checkpoint comes after an epoch, and at most a minute's work may be lost."""
-    assert {len(stack) for stack in make_stacks(wide_network_runs("song", PAPER))} == {1}
-    assert {len(stack) for stack in make_stacks(wide_network_runs("bike", PAPER))} == {5}
-    assert {len(stack) for stack in make_stacks(method_runs("song", "hl-gaussian", PAPER))} == {5}

@@ -138,14 +138,14 @@ def test_without_runs_nothing_is_judged(store):
 def test_one_missing_run_is_enough_not_to_judge(store):
     fill(store, FULL)
     missing = next(run for run in plan_runs(["bins"], "bike", FULL) if setting(run, "bins") == 20)
-    store.path(missing).unlink()
+    store.record_path(missing).unlink()
     found = verdicts(store)
     assert found.pop("bins") == "not run"
     assert set(found.values()) == {"supported"}
 
 
 def test_single_runs_cannot_be_compared(store):
-    single = replace(FULL, name="single", seeds=1)
+    single = replace(FULL, name="single", n_seeds=1)
     found = verdicts(fill(store, single), scale=single)
     assert set(found.values()) == {"mixed"}
 

@@ -11,43 +11,25 @@ from softbins.paper.run.plan import (
     candidate_settings,
     many_output_runs,
     method_runs,
-    plan_runs,
     representation_runs,
     wide_network_runs,
 )
 from softbins.paper.run.store import Store
+from softbins.paper.show.entries import flat_entries
 from softbins.paper.show.paper_tables import (
     TABLE_NAMES,
-    choose_setting,
     claims_table,
-    flat_entries,
     main_table,
     make_table,
     overview_table,
     representation_table,
 )
-from softbins.paper.show.published import PrintedNumber, printed_result
-from softbins.paper.show.tables import METRICS
+from softbins.paper.show.published import METRICS, PrintedNumber, printed_result
+from softbins.paper.show.selection import choose_setting
 
 TINY = Scale("tiny", 0.01, 3, 500, full_grids=True)
 SHORT = Scale("short", 0.01, 2, 500, full_grids=False)
 NOISES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-KEYS = {
-    "dataset",
-    "method",
-    "metric",
-    "scale",
-    "selection",
-    "split",
-    "parameters",
-    "mean",
-    "stderr",
-    "runs",
-    "planned",
-    "published_mean",
-    "published_stderr",
-    "agrees",
-}
 
 
 @pytest.fixture
@@ -335,49 +317,3 @@ def test_what_does_not_exist_is_named(store, arguments, message):
 def test_an_overview_of_nothing_is_refused():
     with pytest.raises(ValueError, match="datasets: need at least one of bike, ct"):
         overview_table([])
-
-
-def test_long_rows_have_every_method_and_metric_once(store):
-    for number, run in enumerate(plan_runs(["table"], "bike", SHORT)):
-        store.write(run, {"scores": dict.fromkeys(METRICS, number + 0.5)})
-    rows = flat_entries(main_table("bike", SHORT, store))
-    pairs = [(entry["method"], entry["metric"]) for entry in rows]
-    assert pairs == [(method, metric) for method in METHODS for metric in METRICS]
-    assert all(set(entry) == KEYS for entry in rows)
-    assert rows[0] == {
-        "dataset": "bike",
-        "method": "linear",
-        "metric": "train_objective",
-        "scale": "short",
-        "selection": "paper",
-        "split": "random",
-        "parameters": None,
-        "mean": 1.0,
-        "stderr": 0.5,
-        "runs": 2,
-        "planned": 2,
-        "published_mean": None,
-        "published_stderr": None,
-        "agrees": None,
-    }
-    noise = next(entry for entry in rows if entry["method"] == "l2-noise")
-    assert noise["parameters"] == "noise=0.001"
-    gaussian = rows[pairs.index(("hl-gaussian", "test_mae"))]
-    assert (gaussian["published_mean"], gaussian["published_stderr"]) == (24.9521, 0.1328)
-
-
-def test_long_rows_of_representations_name_the_variant(store):
-    rows = flat_entries(representation_table("ct", TINY, store))
-    assert all(set(entry) == KEYS | {"variant"} for entry in rows)
-    places = [(e["method"], e["metric"], e["variant"]) for e in rows]
-    assert len(set(places)) == len(places) == 32
-    fixed = rows[places.index(("l2", "test_mae", "fixed"))]
-    assert (fixed["mean"], fixed["runs"], fixed["published_mean"]) == (None, 0, 2.9198)
-
-
-def test_long_rows_of_the_overview_name_the_dataset(tmp_path):
-    rows = flat_entries(overview_table(["bike", "ct"], tmp_path))
-    assert {entry["dataset"] for entry in rows} == {"bike", "ct"}
-    assert {entry["method"] for entry in rows} == {None}
-    first = rows[0]
-    assert (first["metric"], first["mean"], first["published_mean"]) == ("train", 13903, 13911)

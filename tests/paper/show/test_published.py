@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from softbins import Bins, Gaussian
+from softbins.paper.run.methods import METHODS
+from softbins.paper.run.plan import REPRESENTATIONS
 from softbins.paper.show.published import (
-    METHODS,
     METRICS,
-    VARIANTS,
     Overview,
     PrintedNumber,
     _content,
@@ -168,7 +168,7 @@ SETTINGS = [
     ("ct", "learning_rate", r"learning rate (\S+) "),
     ("ct", "dropout", r"with rate \$([\d.]+)\$ is added to the input layer"),
     ("ct", "bins", r"all networks using HL have (\d+) bins"),
-    ("ct", "smallest", r"softplus activation plus a small constant \(\$(.*?)\$\)"),
+    ("ct", "mdn_deviation_floor", r"softplus activation plus a small constant \(\$(.*?)\$\)"),
     ("ct", "noise", r"deviation of the noise is selected from \$\\\{(.*?)\\\}\$"),
     ("ct", "clip", r"threshold for clipping is selected from \$\\\{(.*?)\\\}\$"),
     ("ct", "epsilon", r"\$\\epsilon \\in \\\{(.*?)\\\}\$"),
@@ -229,7 +229,7 @@ def test_all_results_can_be_asked_for(dataset, split, count):
 
 @pytest.mark.parametrize(("dataset", "count"), [("ct", 32), ("song", 0), ("bike", 0)])
 def test_all_representations_can_be_asked_for(dataset, count):
-    names = [(m, v, metric) for m in METHODS for v in VARIANTS for metric in METRICS]
+    names = [(m, v, metric) for m in METHODS for v in REPRESENTATIONS for metric in METRICS]
     assert sum(printed_representation(dataset, *name) is not None for name in names) == count
 
 
@@ -405,7 +405,7 @@ def test_hl_gaussians_objective_is_just_above_the_targets_entropy():
 
 
 def test_mdns_objective_is_just_above_that_of_the_narrowest_gaussian():
-    floor = math.log(printed_setup("ct").smallest * math.sqrt(2 * math.pi))
+    floor = math.log(printed_setup("ct").mdn_deviation_floor * math.sqrt(2 * math.pi))
     for part in ("train", "test"):
         assert 0 < printed_result("ct", "mdn", f"{part}_objective").mean - floor < 0.05
 

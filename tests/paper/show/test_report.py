@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib", reason="the page has figures, which need matpl
 pytest.importorskip("jinja2", reason="the page is made with Jinja2")
 # Elements without an end.
 VOID = {"meta", "link", "br", "img", "path", "use"}
-SHORT = replace(FULL, name="short", epochs=0.01, seeds=2, full_grids=False)
+SHORT = replace(FULL, name="short", epoch_share=0.01, n_seeds=2, full_grids=False)
 
 
 class Page(HTMLParser):

@@ -56,6 +56,7 @@ class Dataset:
         Where the data come from, in words for readers.
     groups : ndarray of shape (rows,), optional
         The patient of every row of CT Position. It is not a feature.
+
     """
 
     name: str

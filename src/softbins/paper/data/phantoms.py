@@ -1,8 +1,7 @@
 """Body phantoms: people made of ellipsoids, and the polar histograms of slices through them.
 
-They stand in for the patients of CT Position. A person is a table of bones and air spaces along
-the axis of the body, from 0 (top of the head) to 100 (soles). Each patient has a build, and each
-part of each patient deviates from the table. A slice counts bone in 24 sectors of 10 shells and
+They stand in for the patients of CT Position. `anatomy` has the standard body. Each patient has a
+build, and each part of each patient deviates from the standard. A slice counts bone in 24 sectors of 10 shells and
 air in 18 sectors of 8 shells, which is the layout of the real descriptors (Graf et al. 2011).
 Places on the axis are in its own unit, other lengths are in cm.
 """
@@ -14,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from softbins.paper.data.anatomy import AIR_SPACES, BONES, OUTLINE, Part
 
 Array = NDArray[np.float64]
 FloatArray = NDArray[np.float32]
@@ -33,105 +34,6 @@ SLICES_PER_BLOCK = 512
 SOFT_BORDER_WIDTH = 0.15
 # The bowel of every patient holds so many bubbles of gas.
 N_GAS_BUBBLES = 6
-
-
-class Part(NamedTuple):
-    """An ellipsoid of the body, which is a bone or a space filled with air.
-
-    It reaches from `top` to `bottom` on the axis, has its center at (x, y) and the radii `width`
-    and `depth`. From its middle to its ends the center moves by `lean_x` and `lean_y`. `hollow` is
-    the share of the radius that is empty, as in the skull. `beads` is the number of pieces that a
-    slice shows of a hollow part, as it does of the ribs. A `paired` part has a twin at -x.
-    """
-
-    top: float
-    bottom: float
-    x: float
-    y: float
-    width: float
-    depth: float
-    lean_x: float = 0.0
-    lean_y: float = 0.0
-    hollow: float = 0.0
-    beads: int = 0
-    paired: bool = False
-
-
-BONES = (
-    Part(0.5, 11, 0, 0, 7.2, 9, hollow=0.82),  # skull
-    Part(6, 11, 3.5, 5, 1.8, 1.8, 0.5, -1, hollow=0.4, paired=True),  # face
-    Part(9, 14, 3.6, 4, 1.1, 3.2, -1.0, 1.5, paired=True),  # jaw
-    Part(10, 18.5, 0, -2, 1.6, 2.0, 0, -1.5),  # neck
-    Part(17, 36.5, 0, -6.5, 2.2, 2.6, 0, -1),  # chest's spine
-    Part(36, 46, 0, -5.0, 2.7, 3.0, 0, 1),  # loin's spine
-    Part(45, 51, 0, -7.5, 4.5, 2.2, 0, -1),  # sacrum
-    Part(17, 20, 8, 4, 8, 1.0, 1, -1, paired=True),  # collar bone
-    Part(18, 27, 11, -8, 5, 1.0, -2, -0.5, paired=True),  # shoulder blade
-    Part(17.5, 34.5, 19, 0, 1.9, 1.9, 4, 0, paired=True),  # upper arm
-    Part(20, 31, 0, 8.5, 2.2, 0.9, 0, 1.5),  # breast bone
-    Part(18, 39, 0, 0, 14, 10, hollow=0.86, beads=9),  # ribs
-    Part(42, 50, 9.5, -2, 4.5, 1.5, -2, 4, hollow=0.3, paired=True),  # hip bone
-    Part(48.5, 53.5, 5, 3, 3.0, 1.4, -2, -4, hollow=0.3, paired=True),  # seat
-    Part(48.5, 52.5, 9.5, 0, 2.6, 2.6, 2, 0, paired=True),  # head of the thigh bone
-    Part(51, 73, 10, 0.5, 1.7, 1.7, -3, -1, hollow=0.3, paired=True),  # thigh
-    Part(70, 75, 7, -0.5, 4.0, 3.4, -0.3, 0, paired=True),  # knee
-    Part(70.5, 73, 7, 4.5, 2.0, 1.0, paired=True),  # knee cap
-    Part(73, 96, 6, 1.0, 1.6, 1.6, -1, -1, hollow=0.3, paired=True),  # shin
-    Part(74, 96.5, 9, -1.2, 0.8, 0.8, -1, 0, paired=True),  # calf
-    Part(94, 99.5, 5.5, 1, 2.6, 5.5, 0, 3, hollow=0.3, paired=True),  # foot
-)
-AIR_SPACES = (
-    Part(5, 9.5, 0, 6, 2.2, 2.0, 0, 0.5),  # nose
-    Part(7.5, 10, 3.6, 4, 1.4, 1.6, paired=True),  # sinuses
-    Part(9, 14, 0, 2.5, 1.0, 1.4, 0, -1.5),  # throat
-    Part(13, 26, 0, 1.0, 0.9, 0.9, 0, -2),  # windpipe
-    Part(18.5, 35, 7, -0.5, 4.2, 6.0, 1.2, -0.8, paired=True),  # lungs
-    Part(30, 37, 8, 0.5, 3.2, 4.5, 1.2, -2),  # left lung's base
-    Part(34, 39, 5, 4, 3.2, 1.8, -2, 1),  # stomach
-    Part(47, 52, 0, -4.5, 1.2, 1.2, 0, -2),  # rectum
-)
-# The outline of the body is an ellipse with these half-axes at these places of the axis.
-OUTLINE_PLACES = (0, 3, 7, 12, 15, 18, 22, 30, 38, 44, 50, 56, 65, 73, 80, 88, 95, 100)
-OUTLINE_HALF_WIDTHS = (
-    3,
-    7,
-    8,
-    7.5,
-    6.5,
-    15,
-    22,
-    20,
-    17,
-    17.5,
-    19,
-    18,
-    14.5,
-    11.5,
-    11.5,
-    9.5,
-    8.5,
-    8,
-)
-OUTLINE_HALF_DEPTHS = (
-    3,
-    8.5,
-    10,
-    9.5,
-    6.5,
-    8.5,
-    10.5,
-    12,
-    11.5,
-    11,
-    11.5,
-    10,
-    8.5,
-    7,
-    6.5,
-    5.5,
-    7,
-    10,
-)
 
 
 class PolarGrid(NamedTuple):
@@ -154,7 +56,7 @@ N_FEATURES = BONE_GRID.sectors * BONE_GRID.shells + AIR_GRID.sectors * AIR_GRID.
 
 @dataclass(frozen=True)
 class Patients:
-    """The build of every patient, and how their parts deviate from the tables.
+    """The build of every patient, and how their parts deviate from the standard body.
 
     `frame` scales the skeleton and, times `flesh` and `flatness`, the outline. `stretch` and
     `shift` move places along the axis, `tilt` (patients, 2) moves the center of the scanner, and
@@ -280,13 +182,13 @@ def _make_block(
     moved = location + rng.normal(0, 0.02, len(location))
     z = 50 + (moved - 50) * patients.stretch[groups] + patients.shift[groups]
     size = patients.frame[groups] * patients.flesh[groups]
-    half_depth = np.interp(z, OUTLINE_PLACES, OUTLINE_HALF_DEPTHS)
+    places, half_widths, half_depths = np.array(OUTLINE, dtype=np.float64).T
     jitter = rng.normal(0, 0.02, (len(location), 2))
     return SliceBlock(
         z=z,
         frame=patients.frame[groups],
-        width=np.interp(z, OUTLINE_PLACES, OUTLINE_HALF_WIDTHS) * size,
-        depth=half_depth * size * patients.flatness[groups],
+        width=np.interp(z, places, half_widths) * size,
+        depth=np.interp(z, places, half_depths) * size * patients.flatness[groups],
         offset=patients.tilt[groups] * (z - 40)[:, None] + jitter,
         # Ribs descend, so that the pieces in a slice wander around it.
         phase=patients.phase[groups] + 3.0 * z,

@@ -48,6 +48,7 @@ class Specification:
         The mean of the targets, where it is known.
     feature_range : tuple of float, optional
         The range that no feature may leave, where there is one.
+
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What tables are made of: cells with our figure, its spread, and the paper's."""
+"""What a table consists of: rows of cells, each with our result beside the paper's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from softbins.paper.run.plan import Run
 from softbins.paper.run.store import Store
 from softbins.paper.show.published import PrintedNumber, agrees
 
-METRICS = ("train_objective", "train_mae", "train_rmse", "test_objective", "test_mae", "test_rmse")
 METRIC_TITLES = {
     "train_objective": "Train objective",
     "train_mae": "Train MAE",
@@ -24,9 +23,10 @@ METRIC_TITLES = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure in the target's own unit: ours over the finished runs, and the paper's.
+    """One result in the target's own unit: ours over the finished runs, and the paper's.
 
-    `mean` is None without finished runs, and NaN if one of them diverged.
+    `mean` is None without finished runs, and NaN if one of them diverged. `stderr` is None with
+    fewer than two runs. `runs` of the `planned` runs are finished.
     """
 
     mean: float | None
@@ -37,7 +37,10 @@ class Cell:
 
     @property
     def agrees(self) -> bool | None:
-        """Within two combined standard errors; None where there is nothing to compare."""
+        """Whether ours is within two combined standard errors of the paper's.
+
+        None where there is nothing to compare.
+        """
         if self.mean is None or self.published is None or math.isnan(self.mean):
             return None
         return agrees(self.mean, self.stderr, self.published)
@@ -45,9 +48,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: its labels, one for each label column, and a cell for each metric.
+    """A row of a table: one label for each label column, and one cell for each other column.
 
-    `note` says which meta-parameters were chosen.
+    `method` names the method that the row is about, and `note` the parameters that were chosen.
     """
 
     labels: tuple[str, ...]
@@ -58,9 +61,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the paper with our figures in it.
+    """A table of the paper with our results in it.
 
-    `columns` are the keys of the cells with their titles; `label_titles` head the labels.
+    `columns` maps the keys of the cells to the titles of their columns, `label_titles` are the
+    titles of the label columns. `notes` are sentences to print below the table.
     """
 
     name: str
@@ -74,19 +78,24 @@ class Table:
     split: str = ""
     notes: tuple[str, ...] = field(default=())
 
+    def all_cells(self) -> list[Cell]:
+        """The cells of all rows and columns, row by row."""
+        return [row.cells[column] for row in self.rows for column in self.columns]
+
 
 def mean_cell(
     runs: Sequence[Run], metric: str, store: Store, published: PrintedNumber | None = None
 ) -> Cell:
-    """The mean and standard error of a score over the runs that are finished."""
+    """The mean and the standard error of a score over those of the runs that are finished."""
     records = [record for record in map(store.read, runs) if record is not None]
-    values = [record["scores"].get(metric) for record in records]
-    finite = [math.nan if value is None else float(value) for value in values]
-    mean = statistics.fmean(finite) if finite else None
-    return Cell(mean, _stderr(finite), len(finite), len(runs), published)
+    scores = [record["scores"].get(metric) for record in records]
+    values = [math.nan if score is None else float(score) for score in scores]
+    mean = statistics.fmean(values) if values else None
+    return Cell(mean, standard_error(values), len(values), len(runs), published)
 
 
-def _stderr(values: Sequence[float]) -> float | None:
-    if len(values) < 2 or any(math.isnan(value) for value in values):
+def standard_error(values: Sequence[float]) -> float | None:
+    """The standard error of the mean; None for a single value and if one is not finite."""
+    if len(values) < 2 or not all(map(math.isfinite, values)):
         return None
     return statistics.stdev(values) / math.sqrt(len(values))
