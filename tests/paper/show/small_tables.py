@@ -1,4 +1,4 @@
-"""Small tables and a store with known scores, for tests of the formats."""
+"""A table of one row, a printed result and a short scale, for tests of the formats."""
 
 from dataclasses import replace
 
@@ -7,11 +7,10 @@ from softbins.paper.show.published import PrintedNumber
 from softbins.paper.show.tables import Row, Table
 
 SHORT = Scale("short", 0.01, 2, 500, full_grids=False)
-NAMES = ["table", "representations", "claims", "overview"]
-PAPER = PrintedNumber(28.9984, 0.5244, "2899.84 ± 52.44")
+PRINTED_L2 = PrintedNumber(28.9984, 0.5244, "2899.84 ± 52.44")
 
 
-def table(*cells, **changes):
+def small_table(*cells, **changes):
     """One row with a cell for each column."""
     columns = {f"c{i}": f"Column {i}" for i in range(len(cells))}
     row = Row(("l2",), dict(zip(columns, cells, strict=True)), "l2")

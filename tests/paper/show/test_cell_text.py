@@ -7,7 +7,7 @@ from softbins.paper.show.formats import plain_text
 from softbins.paper.show.paper_tables import main_table, overview_table
 from softbins.paper.show.published import PrintedNumber
 from softbins.paper.show.tables import Cell
-from tests.paper.show.small_tables import PAPER, SHORT, table
+from tests.paper.show.small_tables import PRINTED_L2, SHORT, small_table
 
 SAID = "Mean ± standard error over 2 runs, errors in the target's unit."
 
@@ -36,7 +36,7 @@ def test_our_figure_has_two_digits_of_its_standard_error(cell, text):
     ("figure", "text"),
     [
         pytest.param(None, "", id="none"),
-        pytest.param(PAPER, "(29.00 ± 0.52)", id="usual"),
+        pytest.param(PRINTED_L2, "(29.00 ± 0.52)", id="usual"),
         pytest.param(
             PrintedNumber(1e-5, 0.0, "0.001 ± 0.000"),
             "(0.00001 ± 0.00000)",
@@ -78,7 +78,7 @@ def test_the_heading_names_everything_that_the_table_depends_on(scored_store):
     ],
 )
 def test_the_number_of_runs_is_said_once_or_in_each_cell(runs, said):
-    made = table(*(Cell(2.5 if n else None, None, n, planned) for n, planned in runs))
+    made = small_table(*(Cell(2.5 if n else None, None, n, planned) for n, planned in runs))
     first = remarks(made)[0]
     assert first.startswith(f"Mean ± standard error{said}, errors in the target's unit.")
     assert ("n=3" in plain_text(made)) == ("or n" in said)
@@ -87,9 +87,9 @@ def test_the_number_of_runs_is_said_once_or_in_each_cell(runs, said):
 
 
 def test_remarks_explain_only_what_is_there():
-    near, far = Cell(29.0, 0.5, 2, 2, PAPER), Cell(32.0, 0.5, 2, 2, PAPER)
-    assert remarks(table(Cell(29.0, 0.5, 2, 2))) == [SAID]
-    assert remarks(table(near, far, notes=("And this.",))) == [
+    near, far = Cell(29.0, 0.5, 2, 2, PRINTED_L2), Cell(32.0, 0.5, 2, 2, PRINTED_L2)
+    assert remarks(small_table(Cell(29.0, 0.5, 2, 2))) == [SAID]
+    assert remarks(small_table(near, far, notes=("And this.",))) == [
         f"{SAID} In brackets what the paper prints. ✓ within two combined standard errors, ✗ not.",
         "And this.",
     ]

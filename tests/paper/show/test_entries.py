@@ -10,13 +10,14 @@ from softbins.paper.run.plan import plan_runs
 from softbins.paper.show.entries import flat_entries
 from softbins.paper.show.formats import render
 from softbins.paper.show.paper_tables import (
+    TABLE_NAMES,
     main_table,
     make_table,
     overview_table,
     representation_table,
 )
 from softbins.paper.show.published import METRICS
-from tests.paper.show.small_tables import NAMES, SHORT
+from tests.paper.show.small_tables import SHORT
 
 KEYS = {
     "dataset",
@@ -82,13 +83,13 @@ def test_entries_of_the_overview_name_the_dataset(tmp_path):
     assert (first["metric"], first["mean"], first["published_mean"]) == ("train", 13903, 13911)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLE_NAMES)
 def test_json_is_the_flat_entries(scored_store, name):
     made = make_table(name, "bike", SHORT, scored_store)
     assert json.loads(render(made, "json")) == flat_entries(made)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLE_NAMES)
 def test_csv_is_the_flat_entries_as_text(scored_store, name):
     made = make_table(name, "bike", SHORT, scored_store)
     expected = [

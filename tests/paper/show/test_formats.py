@@ -12,14 +12,14 @@ from softbins.paper.show.formats import FORMATS, markdown_text, plain_text, rend
 from softbins.paper.show.paper_tables import main_table
 from softbins.paper.show.published import METRICS
 from softbins.paper.show.tables import Cell
-from tests.paper.show.small_tables import PAPER, SHORT, table
+from tests.paper.show.small_tables import PRINTED_L2, SHORT, small_table
 
 # Text
 
 
 def test_plain_text_is_aligned_with_the_paper_below():
-    near, far = Cell(29.0, 0.5, 2, 2, PAPER), Cell(32.0, 0.5, 2, 2, PAPER)
-    made = table(near, far, Cell(None, None, 0, 2))
+    near, far = Cell(29.0, 0.5, 2, 2, PRINTED_L2), Cell(32.0, 0.5, 2, 2, PRINTED_L2)
+    made = small_table(near, far, Cell(None, None, 0, 2))
     made = replace(made, rows=(replace(made.rows[0], note="noise=0.001"),))
     lines = plain_text(made).splitlines()
     assert lines[0] == "Bike Sharing (scale short)"
@@ -31,7 +31,7 @@ def test_plain_text_is_aligned_with_the_paper_below():
 
 
 def test_rows_with_nothing_below_take_one_line():
-    assert len(plain_text(table(Cell(29.0, 0.5, 2, 2))).splitlines()) == 6
+    assert len(plain_text(small_table(Cell(29.0, 0.5, 2, 2))).splitlines()) == 6
 
 
 def test_plain_text_of_whole_results(scored_store):
@@ -73,7 +73,7 @@ def test_a_terminal_gets_rich_text_if_it_can(monkeypatch, interactive, installed
     monkeypatch.setattr(sys.stdout, "isatty", lambda: interactive)
     if not installed:
         monkeypatch.setattr(formats, "optional_import", optional_import)
-    made = table(Cell(29.0, 0.5, 2, 2))
+    made = small_table(Cell(29.0, 0.5, 2, 2))
     assert (render(made, "terminal") != plain_text(made)) == rich
 
 
@@ -89,7 +89,7 @@ def test_markdown_is_a_table_with_as_many_cells_in_every_line(scored_store):
 
 
 def test_markdown_keeps_bars_inside_their_cell():
-    made = table(Cell(1.5, None, 1, 1))
+    made = small_table(Cell(1.5, None, 1, 1))
     made = replace(made, rows=(replace(made.rows[0], labels=("a|b",)),))
     assert r"| a\|b | 1.500 |" in markdown_text(made)
 
@@ -114,4 +114,4 @@ def test_partial_results_say_so(tmp_path):
 
 def test_an_unknown_format_is_named():
     with pytest.raises(ValueError, match="kind: expected one of terminal, .*, got 'html'"):
-        render(table(Cell(1.0, None, 1, 1)), "html")
+        render(small_table(Cell(1.0, None, 1, 1)), "html")

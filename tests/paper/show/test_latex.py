@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from softbins.paper.show.latex import latex_text
-from softbins.paper.show.paper_tables import main_table, make_table, overview_table
+from softbins.paper.show.paper_tables import TABLE_NAMES, main_table, make_table, overview_table
 from softbins.paper.show.tables import Cell
-from tests.paper.show.small_tables import NAMES, PAPER, SHORT, table
+from tests.paper.show.small_tables import PRINTED_L2, SHORT, small_table
 
 
 def tabular(text):
@@ -23,13 +23,13 @@ def tabular(text):
 
 def test_latex_cells_are_as_the_paper_prints_them():
     cells = [
-        Cell(29.0, 0.5, 2, 2, PAPER),
-        Cell(32.0, 0.5, 2, 2, PAPER),
+        Cell(29.0, 0.5, 2, 2, PRINTED_L2),
+        Cell(32.0, 0.5, 2, 2, PRINTED_L2),
         Cell(28.5, None, 1, 2),
         Cell(None, None, 0, 2),
         Cell(float("nan"), None, 2, 2),
     ]
-    _, lines = tabular(latex_text(table(*cells)))
+    _, lines = tabular(latex_text(small_table(*cells)))
     assert lines[1:] == [
         [
             r"$\ell_2$",
@@ -44,11 +44,11 @@ def test_latex_cells_are_as_the_paper_prints_them():
 
 
 def test_latex_has_the_paper_s_number_of_decimals():
-    made = table(Cell(0.089921, 0.002351, 2, 2), dataset="ct")
+    made = small_table(Cell(0.089921, 0.002351, 2, 2), dataset="ct")
     assert tabular(latex_text(made))[1][1][1] == r"$8.992$ {\scriptsize $(\pm 0.235)$}"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLE_NAMES)
 def test_latex_is_balanced(scored_store, name):
     text = latex_text(make_table(name, "bike", SHORT, scored_store))
     begun = re.findall(r"\\begin{(.*?)}", text)
@@ -79,7 +79,7 @@ HARD = r"50% of a_b & #1 {x} ~ ^ \ [z] ±"
 
 
 def test_special_characters_are_escaped():
-    made = table(Cell(1.0, None, 1, 1), title=HARD, notes=("a_note",))
+    made = small_table(Cell(1.0, None, 1, 1), title=HARD, notes=("a_note",))
     text = latex_text(replace(made, rows=(replace(made.rows[0], labels=(HARD,), note="p_1=2"),)))
     safe = (
         r"50\% of a\_b \& \#1 \{x\} \textasciitilde{} \textasciicircum{} \textbackslash{} "
@@ -100,9 +100,11 @@ def compiled(text, folder):
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_latex_compiles_without_any_package(scored_store, tmp_path):
-    hard = table(Cell(1.0, None, 1, 1), Cell(float("nan"), None, 1, 1), title=HARD, notes=(HARD,))
+    hard = small_table(
+        Cell(1.0, None, 1, 1), Cell(float("nan"), None, 1, 1), title=HARD, notes=(HARD,)
+    )
     hard = replace(hard, rows=(replace(hard.rows[0], labels=(HARD,), note=HARD),))
-    tables = [make_table(name, "bike", SHORT, scored_store) for name in NAMES]
+    tables = [make_table(name, "bike", SHORT, scored_store) for name in TABLE_NAMES]
     missing = [
         overview_table(["ct"], tmp_path),
         main_table("song", SHORT, scored_store, split="fixed"),

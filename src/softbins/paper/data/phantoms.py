@@ -1,9 +1,9 @@
 """Body phantoms: people made of ellipsoids, and the polar histograms of slices through them.
 
 They stand in for the patients of CT Position. `anatomy` has the standard body. Each patient has a
-build, and each part of each patient deviates from the standard. A slice counts bone in 24 sectors of 10 shells and
-air in 18 sectors of 8 shells, which is the layout of the real descriptors (Graf et al. 2011).
-Places on the axis are in its own unit, other lengths are in cm.
+build, and each part of each patient deviates from the standard. A slice counts bone in 24 sectors
+of 10 shells and air in 18 sectors of 8 shells, which is the layout of the real descriptors (Graf
+et al. 2011). Places on the axis are in its own unit, other lengths are in cm.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from softbins.paper.data.anatomy import AIR_SPACES, BONES, OUTLINE, Part
 
 Array = NDArray[np.float64]
-FloatArray = NDArray[np.float32]
+Float32Array = NDArray[np.float32]
 Index = NDArray[np.int64]
 Points = NDArray[np.complex64]
 
@@ -132,7 +132,7 @@ def _share_slices(weights: Array, n_slices: int) -> Index:
 
 def polar_histograms(
     location: Array, groups: Index, patients: Patients, rng: np.random.Generator
-) -> FloatArray:
+) -> Float32Array:
     """Make the polar histograms (slices, 384) of slices at `location` of the patients `groups`."""
     result = np.empty((len(location), N_FEATURES), np.float32)
     for start in range(0, len(location), SLICES_PER_BLOCK):
@@ -143,7 +143,7 @@ def polar_histograms(
 
 def _block_histograms(
     location: Array, groups: Index, patients: Patients, rng: np.random.Generator
-) -> FloatArray:
+) -> Float32Array:
     block = _make_block(location, groups, patients, rng)
     bones = _place_parts(BONES, patients.bones[groups])
     bone_values = _cell_values(BONE_GRID, block, bones, rng)
@@ -230,7 +230,7 @@ def _place_gas(bubbles: Array) -> list[Ellipses]:
 
 def _cell_values(
     grid: PolarGrid, block: SliceBlock, parts: list[Ellipses], rng: np.random.Generator
-) -> FloatArray:
+) -> Float32Array:
     """The values in [0, 1] of all cells, sector by sector from the center outwards."""
     points = _sample_points(grid)
     cover = np.zeros((len(block.z), len(points)), np.float32)
@@ -253,7 +253,7 @@ def _sample_points(grid: PolarGrid) -> Points:
     return points
 
 
-def _cell_areas(grid: PolarGrid, block: SliceBlock) -> FloatArray:
+def _cell_areas(grid: PolarGrid, block: SliceBlock) -> Float32Array:
     """The areas of the cells in square cm, of shape (slices, 1, shells)."""
     rings = np.diff(np.linspace(0, 1, grid.shells + 1) ** 2) * np.pi / grid.sectors
     return (block.grid_radius[:, None, None] ** 2 * rings).astype(np.float32)
@@ -268,7 +268,7 @@ def _is_outside(grid: PolarGrid, block: SliceBlock) -> NDArray[np.bool_]:
     return begins
 
 
-def _add_part(cover: FloatArray, part: Ellipses, block: SliceBlock, points: Points) -> None:
+def _add_part(cover: Float32Array, part: Ellipses, block: SliceBlock, points: Points) -> None:
     """Cover the sample points that lie in a part, in the slices that touch it."""
     height = (block.z - part.center[:, 2]) / part.radii[:, 2]
     touched = np.flatnonzero(np.abs(height) < 0.999)
@@ -289,7 +289,7 @@ def _add_part(cover: FloatArray, part: Ellipses, block: SliceBlock, points: Poin
 
 def _distance_in_radii(
     part: Ellipses, block: SliceBlock, touched: Index, height: Array, size: Array, points: Points
-) -> FloatArray:
+) -> Float32Array:
     """How far the sample points lie from the center of a part, in units of its radii."""
     result = np.zeros((len(touched), len(points)), np.float32)
     for axis, unit in enumerate((points.real, points.imag)):

@@ -24,7 +24,7 @@ from softbins.paper.run.methods import METHOD_TITLES
 from softbins.paper.run.plan import BIN_COUNTS, SIGMAS, Artefact, Run, Scale
 from softbins.paper.run.store import Store
 from softbins.paper.show.cell_text import our_text
-from softbins.paper.show.experiment import Experiment
+from softbins.paper.show.experiment import Experiment, History
 from softbins.paper.show.paper_tables import BEST_OUTPUT_METRIC, main_table
 from softbins.paper.show.tables import Cell, standard_error
 
@@ -88,7 +88,7 @@ def _compare_diverged(is_diverged: bool, other_is_diverged: bool) -> Order:
     return "worse" if is_diverged else "better"
 
 
-def gradient_spread(history: Mapping[str, Any]) -> float:
+def gradient_spread(history: History) -> float:
     """The width of the middle 90 % of a run's gradient norms, in units of their median.
 
     It is NaN if the run diverged.
@@ -100,7 +100,7 @@ def gradient_spread(history: Mapping[str, Any]) -> float:
     return float((high - low) / median) if median > 0 else math.nan
 
 
-def epochs_until(history: Mapping[str, Any], target: float) -> float:
+def epochs_until(history: History, target: float) -> float:
     """The first epoch with at most this test MAE, or the last one if there is none."""
     reached = (
         epoch
@@ -341,12 +341,12 @@ def _judge_speed(experiment: Experiment) -> Claim:
     return _named_claim("speed", _compared_curve_runs(experiment), judge, experiment.store)
 
 
-def _summarize_epochs(histories: Sequence[Mapping[str, Any]], targets: Sequence[float]) -> Cell:
+def _summarize_epochs(histories: Sequence[History], targets: Sequence[float]) -> Cell:
     pairs = zip(histories, targets, strict=True)
     return _summarize([epochs_until(history, target) for history, target in pairs])
 
 
-def _lowest_error(history: Mapping[str, Any]) -> float:
+def _lowest_error(history: History) -> float:
     return min((error for error in history["test_mae"] if error is not None), default=math.nan)
 
 

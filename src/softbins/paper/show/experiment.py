@@ -10,6 +10,9 @@ from softbins.paper.run.plan import Run, Scale, curve_runs, method_runs
 from softbins.paper.run.store import Store
 from softbins.paper.show.tables import Cell, mean_cell
 
+# Lists of values after every epoch, by name: the epochs, errors, and norms of the gradient.
+History = Mapping[str, Any]
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -27,7 +30,7 @@ class Experiment:
         """The mean and standard error of a score over those of the runs that are finished."""
         return mean_cell(runs, metric, self.store)
 
-    def histories(self, method: str) -> list[Mapping[str, Any]]:
+    def histories(self, method: str) -> list[History]:
         """The errors and gradient norms of a method after every epoch, for each finished run."""
         runs = curve_runs(self.dataset, method, self.scale)
         records = map(self.store.read, runs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from softbins.paper.run.plan import (
     sigma_runs,
 )
 from softbins.paper.run.store import Store
-from softbins.paper.show.experiment import Experiment
+from softbins.paper.show.experiment import Experiment, History
 from softbins.paper.show.tables import Cell
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ def _name_curves(axes: Axes, quantity: str, experiment: Experiment) -> None:
         _set_title(axes, title, "mean ± standard error")
 
 
-def _draw_gradient_norm(axes: Axes, method: str, history: Mapping[str, Any]) -> None:
+def _draw_gradient_norm(axes: Axes, method: str, history: History) -> None:
     """Draw the norms of one run: a mean of several would hide how they jump between epochs."""
     norms = _numbers(history["gradient_norm"])
     finite = norms[np.isfinite(norms)]
@@ -290,9 +290,7 @@ def _draw_gradient_norm(axes: Axes, method: str, history: Mapping[str, Any]) -> 
         _draw_line(axes, method, history["epoch"], norms / np.median(finite), linewidth=0.8)
 
 
-def _draw_mean_curve(
-    axes: Axes, method: str, quantity: str, histories: Sequence[Mapping[str, Any]]
-) -> None:
+def _draw_mean_curve(axes: Axes, method: str, quantity: str, histories: Sequence[History]) -> None:
     errors = np.stack([_numbers(history[quantity]) for history in histories])
     mean, epochs = errors.mean(0), histories[0]["epoch"]
     if not np.isfinite(mean).any():
