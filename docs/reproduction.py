@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from softbins.paper.run.plan import ARTEFACTS, SCALES, plan
+from softbins.paper.run.plan import ARTEFACTS, SCALES, plan_runs
 from softbins.paper.run.store import Store
-from softbins.paper.show.artefacts import claims, main_table, overview, representations
-from softbins.paper.show.claims import judged
-from softbins.paper.show.figures import make_figure, save
-from softbins.paper.show.render import render
+from softbins.paper.show.claims import judge_claims
+from softbins.paper.show.figures import make_figure, save_figure
+from softbins.paper.show.formats import render
+from softbins.paper.show.paper_tables import (
+    claims_table,
+    main_table,
+    overview_table,
+    representation_table,
+)
 
 ROOT = Path(__file__).parent.parent
 STORE = Store(ROOT / "results")
@@ -33,7 +38,7 @@ every method and every value of its grid. Written by `make docs` from the record
 
 def page() -> str:
     """The whole page as Markdown."""
-    runs = plan(ARTEFACTS, "bike", SCALE)
+    runs = plan_runs(ARTEFACTS, "bike", SCALE)
     records = [record for record in map(STORE.read, runs) if record is not None]
     hours = sum(record["seconds"] for record in records) / 3600
     machines = sorted({record["made_with"]["machine"] for record in records})
@@ -43,7 +48,7 @@ def page() -> str:
 
 def _claims() -> list[str]:
     lines = ["## What the paper claims, and what these runs say", ""]
-    for claim in judged("bike", SCALE, STORE):
+    for claim in judge_claims("bike", SCALE, STORE):
         lines += [f"- {claim.sentence} **{claim.verdict.capitalize()}.** {claim.evidence}"]
     return [*lines, ""]
 
@@ -52,9 +57,9 @@ def _tables() -> list[str]:
     tables = [
         ("All methods, settings chosen on the test rows as in the paper", _main("paper")),
         ("All methods, settings chosen on validation rows", _main("honest")),
-        ("Representations", render(representations("bike", SCALE, STORE), "markdown")),
-        ("The text's extra claims", render(claims("bike", SCALE, STORE), "markdown")),
-        ("The dataset", render(overview(["bike"]), "markdown")),
+        ("Representations", render(representation_table("bike", SCALE, STORE), "markdown")),
+        ("The text's extra claims", render(claims_table("bike", SCALE, STORE), "markdown")),
+        ("The dataset", render(overview_table(["bike"]), "markdown")),
     ]
     return [line for title, text in tables for line in (f"## {title}", "", text, "")]
 
@@ -77,7 +82,7 @@ def draw(folder: Path) -> None:
     for name in PICTURES:
         figure = make_figure(name, "bike", SCALE, STORE)
         if figure is not None:
-            save(figure, folder / f"{name}-bike.svg")
+            save_figure(figure, folder / f"{name}-bike.svg")
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from typing import Any
 
 from softbins.paper.run.plan import SCALES
 from softbins.paper.run.store import Store
-from softbins.paper.show.artefacts import main_table
-from softbins.paper.show.render import ours, printed
+from softbins.paper.show.cell_text import our_text, printed_text
+from softbins.paper.show.paper_tables import main_table
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
@@ -47,7 +47,9 @@ def bike(results: Path) -> str:
     rows = []
     for row in found.rows:
         cells = [row.cells[metric] for metric in ("test_mae", "test_rmse")]
-        figures = [text for cell in cells for text in (ours(cell), printed(cell.published))]
+        figures = [
+            text for cell in cells for text in (our_text(cell), printed_text(cell.published))
+        ]
         rows.append([row.labels[0], *(text.strip("()") for text in figures)])
     head = ["Bike Sharing, 5 runs", "test MAE", "paper's", "test RMSE", "paper's"]
     return table(head, rows)

@@ -8,9 +8,14 @@ import pytest
 from softbins import HistogramRegressor
 from softbins.evaluation import comparison_page, evaluate
 from softbins.report.comparison import summarize_folds
+from tests.browser.chromium import needs_chromium, resize
 
-# The browser and what it needs are the same for every page.
-from tests.browser.test_page import By, browser, pytestmark, resize  # noqa: F401
+pytest.importorskip("matplotlib", reason="the page has figures, which need matplotlib")
+pytest.importorskip("jinja2", reason="the page is made with Jinja2")
+pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
+from selenium.webdriver.common.by import By
+
+pytestmark = needs_chromium
 
 METHODS = ("linear", "l2", "l1", "l2-noise", "l2-clipping", "l2-softmax", "hl-gaussian", "mdn")
 FIGURES = {"evaluate": 5, "compare": 1}
@@ -46,7 +51,7 @@ def address(kind, tmp_path_factory):
 
 
 @pytest.fixture
-def page(browser, address):  # noqa: F811
+def page(browser, address):
     """The page, newly opened in a window of 1200 pixels."""
     resize(browser, 1200)
     for log in ("browser", "performance"):

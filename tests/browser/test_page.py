@@ -1,34 +1,21 @@
-"""The page as a browser shows it: headless Chromium, driven by Selenium."""
+"""The page of `softbins paper report` as a browser shows it."""
 
 import json
-import shutil
 
 import pytest
 
 from softbins.paper.run.store import Store
 from softbins.paper.show.report import write_report
+from tests.browser.chromium import needs_chromium, resize
 from tests.paper.synthetic import FULL, fill
 
 pytest.importorskip("matplotlib", reason="the page has figures, which need matplotlib")
 pytest.importorskip("jinja2", reason="the page is made with Jinja2")
-webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
+pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed"
-)
-ARGUMENTS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+pytestmark = needs_chromium
 TABLE = "#table .figures"
 
 
@@ -40,18 +27,6 @@ def address(tmp_path_factory):
     return path.as_uri()
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in (*ARGUMENTS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
-
-
 @pytest.fixture
 def page(browser, address):
     """The page, newly opened in a window of 1200 pixels."""
@@ -61,11 +36,6 @@ def page(browser, address):
     browser.get("about:blank")  # else an address with another fragment would not load again
     browser.get(address)
     return browser
-
-
-def resize(browser, width):
-    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
 def column(browser, number):

@@ -4,21 +4,19 @@ import json
 import re
 import subprocess
 import sys
-from io import StringIO
 
 import pytest
 from click.testing import CliRunner
 
 from softbins.cli import paper as commands
 from softbins.cli import program as cli
-from softbins.paper.run.display import Progress, _View, shown, time_left
 from softbins.paper.run.methods import METHODS
-from softbins.paper.run.plan import SCALES, Scale, base, runs_for
-from softbins.paper.run.runner import run_all, stacks
+from softbins.paper.run.plan import SCALES, Scale, artefact_runs
 from softbins.paper.run.store import Store
+from softbins.paper.run.workers import run_all
 
 COMMANDS = sorted(commands.paper.commands)
-DEMO = Scale("demo", epochs=0.004, seeds=2, rows=1200, full_grids=False)
+DEMO = Scale("demo", epoch_share=0.004, n_seeds=2, max_rows=1200, full_grids=False)
 METRICS = ("train_objective", "train_mae", "train_rmse", "test_objective", "test_mae", "test_rmse")
 
 
@@ -26,7 +24,7 @@ METRICS = ("train_objective", "train_mae", "train_rmse", "test_objective", "test
 def made(tmp_path_factory):
     """A store with everything of a very small demo."""
     store = Store(tmp_path_factory.mktemp("made") / "store")
-    runs = [r for name in ("table", "curves", "bins") for r in runs_for(name, "bike", DEMO)]
+    runs = [r for name in ("table", "curves", "bins") for r in artefact_runs(name, "bike", DEMO)]
     run_all(runs, store)
     return store
 
@@ -137,7 +135,7 @@ def test_status_shows_what_is_running_and_not_who_was_killed(store):
     said = {"runs": 2, "title": "bike l2", "epoch": 3, "epochs": 4, "seconds": 1.0, "mae": 31.25}
     for name in ("alive", "killed"):
         text = json.dumps(said | {"stack": name, "title": f"bike {name}"})
-        store.work(f"{name}.progress").write_text(text)
+        store.running_path(f"{name}.progress").write_text(text)
     with store.lock("alive", wait=False):
         shown = succeeds("status", "--store", store.folder).stdout
     assert "running: bike alive, epoch 3 of 4" in shown
@@ -186,49 +184,3 @@ def test_a_missing_file_is_found_before_anything_runs():
     result = run("run", "table", "--dataset", "song", "--data", "empty", "--store", "here")
     assert result.exit_code == 2
     assert "softbins paper fetch song" in result.stderr
-
-
-# While it works
-
-
-def test_the_time_left_comes_from_the_work_done(store, scale, monkeypatch):
-    planned = stacks([*base("bike", "l2", scale), *base("bike", "hl-gaussian", scale)])
-    clock = iter([100.0, 160.0])
-    monkeypatch.setattr("softbins.paper.run.display.time.monotonic", lambda: next(clock))
-    progress = Progress(planned, store)
-    assert progress.seconds_left() is None
-    progress.end(planned[0])
-    first, second = 60.0, progress.seconds_left()
-    assert second < first  # the longer one came first
-    assert progress.finished == 1
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(None, ""), (20, "20 s left"), (3600, "60 min left")],
-    ids=["unknown", "seconds", "minutes"],
-)
-def test_the_time_left_in_words(seconds, text):
-    assert time_left(seconds) == text
-
-
-def test_the_live_view_shows_what_is_running(store, scale):
-    from rich.console import Console
-
-    planned = stacks(base("bike", "l2", scale))
-    said = {"stack": f"{planned[0][0].identity}-2", "runs": 2, "title": "bike l2"}
-    said |= {"epoch": 3, "epochs": 4, "seconds": 1.0, "mae": 31.25}
-    store.work("some.progress").write_text(json.dumps(said))
-    store.work("half.progress").write_text('{"stack": ')
-    out = StringIO()
-    Console(file=out, width=80).print(_View(Progress(planned, store)))
-    for words in ("0 of 1 stacks finished", "bike l2", "3/4", "31.25"):
-        assert words in out.getvalue()
-
-
-def test_in_a_terminal_the_view_is_live(store, scale, monkeypatch):
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    planned = stacks(base("bike", "linear", scale))
-    with shown(planned, store) as ended:
-        ended(planned[0])
-    assert ended.__self__.finished == 1

@@ -2,9 +2,9 @@
 
 import math
 
-from softbins.paper.run.plan import ARTEFACTS, WIDE, Scale, plan
+from softbins.paper.run.plan import ARTEFACTS, WIDE_HIDDEN, Scale, plan_runs
 
-FULL = Scale("full", epochs=0.04, seeds=3, rows=1500, full_grids=True)
+FULL = Scale("full", epoch_share=0.04, n_seeds=3, max_rows=1500, full_grids=True)
 MAE = {
     "linear": 100.0,
     "l2": 30.0,
@@ -23,7 +23,7 @@ FACTORS = {"default": 1.0, "fixed": 2.0, "initialized": 1.2, "random": 4.0}
 
 def mae(run):
     """A test MAE that supports every claim of the paper, different for each seed."""
-    wide = 0.8 if run.hidden == WIDE else 1.0
+    wide = 0.8 if run.hidden == WIDE_HIDDEN else 1.0
     return MAE[run.method] * FACTORS[run.representation] * wide * (1 + run.seed / 100)
 
 
@@ -56,6 +56,6 @@ def history(run, error):
 
 def fill(store, scale, dataset="bike", artefacts=ARTEFACTS, error=mae):
     """Write the records of all runs of the artefacts."""
-    for run in plan(artefacts, dataset, scale):
+    for run in plan_runs(artefacts, dataset, scale):
         store.write(run, record(run, error(run)))
     return store

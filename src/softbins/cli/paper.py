@@ -1,63 +1,54 @@
-"""`softbins paper`: the paper's experiments from the command line."""
+"""The commands of `softbins paper`: run the paper's experiments, and show their results.
+
+Each command reads its options, calls `softbins.paper`, and prints or writes what comes back.
+Modules that need torch or matplotlib are imported inside the commands, so that help is quick.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import click
 
 from softbins._files import write_whole
 from softbins._text import aligned, json_text
 from softbins.cli.options import COUNT, JSON, examples, new_file, option
-from softbins.paper.data.datasets import NAMES, title
+from softbins.paper.data.datasets import DATASETS, dataset_title, is_simulated
+from softbins.paper.data.splits import SplitKind
 from softbins.paper.run.plan import (
     ARTEFACTS,
     SCALES,
     SELECTIONS,
     Artefact,
     Scale,
-    plan,
-    runs_for,
-    splits,
+    Selection,
+    artefact_runs,
+    plan_runs,
+    split_kinds,
 )
 from softbins.paper.run.store import Store
 
-FIGURES = ("bins", "sigma", "curves", "targets")
-TABLES = ("table", "representations", "claims", "overview")
+FIGURE_NAMES = ("bins", "sigma", "curves", "targets")
+TABLE_NAMES = ("table", "representations", "claims", "overview")
 FORMATS = ("terminal", "markdown", "latex", "csv", "json")
-PICTURES = (".svg", ".pdf")
+PICTURE_SUFFIXES = (".svg", ".pdf")
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-STORE = option(
+STORE_OPTION = option(
     "--store", "folder", type=click.Path(path_type=Path), default="results", help="The records."
 )
-DATASET = option("--dataset", type=click.Choice(NAMES), default="bike")
-DATASETS = option(
-    "--dataset", "datasets", type=click.Choice(NAMES), multiple=True, default=["bike"]
+DATASET_OPTION = option("--dataset", type=click.Choice(DATASETS), default="bike")
+DATASETS_OPTION = option(
+    "--dataset", "datasets", type=click.Choice(DATASETS), multiple=True, default=["bike"]
 )
-FOUND_SCALE = click.option(
+SCALE_OPTION = click.option(
     "--scale", type=click.Choice(list(SCALES)), help="Default: the largest one that was run."
 )
-DATA = click.option(
+DATA_OPTION = click.option(
     "--data", type=click.Path(path_type=Path), help="Where fetched files are, if elsewhere."
 )
-
-
-class _Written(NamedTuple):
-    """Where something goes: a file, or stdout."""
-
-    path: Path | None
-
-    def put(self, text: str) -> None:
-        if self.path is None:
-            click.echo(text)
-            return
-        write_whole(self.path, (text.rstrip("\n") + "\n").encode())
-        click.echo(f"wrote {self.path}", err=True)
 
 
 @click.group(
@@ -84,62 +75,75 @@ def paper() -> None:
     )
 )
 @click.argument("artefacts", type=click.Choice(ARTEFACTS), nargs=-1)
-@DATASETS
+@DATASETS_OPTION
 @option("--scale", type=click.Choice(list(SCALES)), default="quick", help="How much to run.")
 @click.option("--workers", type=COUNT, help="Processes, one for each core if not given.")
 @click.option("--cluster", metavar="ADDRESS", help="A Dask scheduler to run on.")
-@STORE
-@DATA
+@STORE_OPTION
+@DATA_OPTION
 def run(
     artefacts: tuple[Artefact, ...],
     datasets: tuple[str, ...],
     scale: str,
+    workers: int | None,
+    cluster: str | None,
     folder: Path,
-    **how: Any,
+    data: Path | None,
 ) -> None:
     """Train what the ARTEFACTs need (default: all) and is not in the store yet."""
-    from softbins.paper.data.datasets import load
-    from softbins.paper.run.display import shown
-    from softbins.paper.run.runner import run_all, unfinished
+    from softbins.paper.run.progress import show_progress
+    from softbins.paper.run.stacks import unfinished_waves
+    from softbins.paper.run.workers import run_all
 
-    store, chosen = Store(folder), artefacts or ARTEFACTS
-    runs = [run for name in datasets for run in plan(chosen, name, SCALES[scale])]
-    left = [stack for wave in unfinished(runs, store) for stack in wave]
-    for name in {stack[0].dataset for stack in left if not stack[0].dataset.endswith("simulated")}:
-        load(name, how["data"])  # a missing file is better found now than by every worker
-    how["workers"] = how["workers"] or len(os.sched_getaffinity(0))
-    with shown(left, store) as ended:
-        run_all(runs, store, on_finished=ended, **how)
+    store = Store(folder)
+    chosen = artefacts or ARTEFACTS
+    runs = [run for name in datasets for run in plan_runs(chosen, name, SCALES[scale])]
+    left = [stack for wave in unfinished_waves(runs, store) for stack in wave]
+    _check_data({stack[0].dataset for stack in left}, data)
+    n_workers = workers or len(os.sched_getaffinity(0))
+    with show_progress(left, store) as on_finished:
+        run_all(runs, store, workers=n_workers, cluster=cluster, data=data, on_finished=on_finished)
     click.echo(f"{len(runs)} runs are finished at scale {scale}, {len(left)} stacks were trained")
 
 
+def _check_data(datasets: Iterable[str], data: Path | None) -> None:
+    """Load the real datasets, so that a missing file is found before any worker starts."""
+    from softbins.paper.data.datasets import load_dataset
+
+    for name in datasets:
+        if not is_simulated(name):
+            load_dataset(name, data)
+
+
 @paper.command(epilog=examples("paper status", "paper status --dataset ct --scale paper --json"))
-@DATASET
-@FOUND_SCALE
-@STORE
+@DATASET_OPTION
+@SCALE_OPTION
+@STORE_OPTION
 @JSON
 def status(dataset: str, scale: str | None, folder: Path, as_json: bool) -> None:
     """Show how many runs of each artefact are finished, and what is running."""
     store = Store(folder)
-    chosen = found_scale(scale, dataset, store, ARTEFACTS)
-    rows = []
+    chosen = find_scale(scale, dataset, store, ARTEFACTS)
+    counts = []
     for artefact in ARTEFACTS:
-        runs = runs_for(artefact, dataset, chosen)
-        done = sum(map(store.has, runs))
-        rows.append({"artefact": artefact, "finished": done, "planned": len(runs)})
-    # Somebody who was killed may have left a last word.
-    running = [said for said in store.progress() if store.is_locked(said["stack"])]
-    summary = {"dataset": dataset, "scale": chosen.name, "artefacts": rows, "running": running}
+        runs = artefact_runs(artefact, dataset, chosen)
+        finished = sum(map(store.has, runs))
+        counts.append({"artefact": artefact, "finished": finished, "planned": len(runs)})
+    # A worker that was killed may have left a report, but it no longer holds the lock.
+    running = [report for report in store.read_progress() if store.is_locked(report["stack"])]
+    summary = {"dataset": dataset, "scale": chosen.name, "artefacts": counts, "running": running}
     click.echo(json_text(summary) if as_json else _status_text(summary))
 
 
 def _status_text(summary: dict[str, Any]) -> str:
     head = [["artefact", "finished", "planned"]]
-    body = [[str(value) for value in row.values()] for row in summary["artefacts"]]
-    lines = [f"{title(summary['dataset'])}, scale {summary['scale']}", aligned(head + body)]
-    for said in summary["running"]:
-        lines.append(f"running: {said['title']}, epoch {said['epoch']} of {said['epochs']}")
-    return "\n".join(lines)
+    body = [[str(value) for value in counts.values()] for counts in summary["artefacts"]]
+    title = f"{dataset_title(summary['dataset'])}, scale {summary['scale']}"
+    running = [
+        f"running: {report['title']}, epoch {report['epoch']} of {report['epochs']}"
+        for report in summary["running"]
+    ]
+    return "\n".join([title, aligned(head + body), *running])
 
 
 @paper.command(
@@ -150,72 +154,90 @@ def _status_text(summary: dict[str, Any]) -> str:
         "paper table bike --json",
     )
 )
-@click.argument("name", type=click.Choice([*NAMES, *TABLES]))
-@DATASET
-@FOUND_SCALE
+@click.argument("name", type=click.Choice([*DATASETS, *TABLE_NAMES]))
+@DATASET_OPTION
+@SCALE_OPTION
 @option(
     "--selection", type=click.Choice(SELECTIONS), default="paper", help="How settings are chosen."
 )
 @option("--split", type=click.Choice(["random", "fixed", "grouped"]), default="random")
-@option("--format", "how", type=click.Choice(FORMATS), default="terminal")
+@option("--format", "format_name", type=click.Choice(FORMATS), default="terminal")
 @click.option("-o", "output", metavar="FILE", callback=new_file(), help="Write a file instead.")
-@STORE
-@DATA
+@STORE_OPTION
+@DATA_OPTION
 @JSON
-def table(name: str, dataset: str, folder: Path, as_json: bool, **chosen: Any) -> None:
+def table(
+    name: str,
+    dataset: str,
+    scale: str | None,
+    selection: Selection,
+    split: SplitKind,
+    format_name: str,
+    output: Path | None,
+    folder: Path,
+    data: Path | None,
+    as_json: bool,
+) -> None:
     """Show a table beside the paper's: that of a dataset, or one of the others by its NAME."""
-    from softbins.paper.show.artefacts import make_table
-    from softbins.paper.show.render import plain, render
+    from softbins.paper.show.formats import plain_text, render
+    from softbins.paper.show.paper_tables import make_table
 
-    dataset, name = (name, "table") if name in NAMES else (dataset, name)
-    if name == "table" and chosen["split"] not in splits(dataset):
-        known = ", ".join(splits(dataset))
-        raise click.UsageError(f"--split: {dataset} has {known}; got {chosen['split']}")
+    dataset, name = (name, "table") if name in DATASETS else (dataset, name)
+    if name == "table" and split not in split_kinds(dataset):
+        known = ", ".join(split_kinds(dataset))
+        raise click.UsageError(f"--split: {dataset} has {known}; got {split}")
     store = Store(folder)
-    scale = found_scale(chosen["scale"], dataset, store, [name])
-    how = chosen["selection"], chosen["split"], chosen["data"]
-    made = make_table(name, dataset, scale, store, *how)
-    kind, output = "json" if as_json else chosen["how"], chosen["output"]
-    # A file has no use for colours.
-    text = plain(made) if kind == "terminal" and output else render(made, kind)
-    _Written(output).put(text)
+    chosen = find_scale(scale, dataset, store, [name])
+    made = make_table(name, dataset, chosen, store, selection=selection, split=split, data=data)
+    kind = "json" if as_json else format_name
+    # A file has no use for the colors that a terminal gets.
+    text = plain_text(made) if kind == "terminal" and output else render(made, kind)
+    _write_or_print(text, output)
+
+
+def _write_or_print(text: str, path: Path | None) -> None:
+    if path is None:
+        click.echo(text)
+        return
+    write_whole(path, (text.rstrip("\n") + "\n").encode())
+    click.echo(f"wrote {path}", err=True)
 
 
 @paper.command(
     epilog=examples("paper figure curves -o curves.svg", "paper figure bins -o bins.pdf")
 )
-@click.argument("name", type=click.Choice(FIGURES))
-@DATASET
-@FOUND_SCALE
+@click.argument("name", type=click.Choice(FIGURE_NAMES))
+@DATASET_OPTION
+@SCALE_OPTION
 @click.option("-o", "output", metavar="FILE", callback=new_file(), help=".svg or .pdf.")
-@STORE
+@STORE_OPTION
 def figure(name: str, dataset: str, scale: str | None, output: Path | None, folder: Path) -> None:
     """Draw a figure of the paper from the records."""
-    from softbins.paper.show.figures import make_figure, save
+    from softbins.paper.show.figures import make_figure, save_figure
 
     store = Store(folder)
-    chosen = found_scale(scale, dataset, store, [name])
+    chosen = find_scale(scale, dataset, store, [name])
     path = output or Path(f"{name}-{dataset}-{chosen.name}.svg")
-    if path.suffix not in PICTURES:
+    if path.suffix not in PICTURE_SUFFIXES:
         raise click.UsageError(f"-o: expected a name that ends in .svg or .pdf, got {path}")
     drawn = make_figure(name, dataset, chosen, store)
     if drawn is None:
         raise click.UsageError(f"no run for it is finished: softbins paper run {name}")
-    save(drawn, path)
+    save_figure(drawn, path)
     click.echo(path)
 
 
 @paper.command(epilog=examples("paper report", "paper report --dataset bike -o bike.html"))
-@DATASET
-@FOUND_SCALE
+@DATASET_OPTION
+@SCALE_OPTION
 @click.option("-o", "output", metavar="FILE", callback=new_file(), help="Where to write the page.")
-@STORE
+@STORE_OPTION
 def report(dataset: str, scale: str | None, output: Path | None, folder: Path) -> None:
     """Write everything on one page, which opens anywhere."""
     from softbins.paper.show.report import write_report
 
     store = Store(folder)
-    chosen = found_scale(scale, dataset, store, ARTEFACTS)
+    chosen = find_scale(scale, dataset, store, ARTEFACTS)
     path = output or Path(f"report-{dataset}-{chosen.name}.html")
     write_report(path, dataset, chosen, store)
     click.echo(path.resolve())
@@ -228,23 +250,25 @@ def report(dataset: str, scale: str | None, output: Path | None, folder: Path) -
 @click.option(
     "--from", "source", type=click.Path(path_type=Path), help="A file that you have already."
 )
-@DATA
+@DATA_OPTION
 def fetch(names: tuple[str, ...], source: Path | None, data: Path | None) -> None:
     """Download CT Position or Song Year from UCI's archive, check and keep them."""
-    from softbins.paper.data import originals
+    from softbins.paper.data.originals import default_folder, fetch_original
 
     if source is not None and len(names) > 1:
         raise click.UsageError("--from: one file is one dataset; name it alone")
+    folder = data or default_folder()
     for name in names:
-        click.echo(originals.fetch(name, data or originals.default_folder(), source, progress=True))
+        click.echo(fetch_original(name, folder, source, progress=True))
 
 
-def found_scale(name: str | None, dataset: str, store: Store, artefacts: Iterable[str]) -> Scale:
-    """The scale asked for, or the largest of which some run is finished."""
+def find_scale(name: str | None, dataset: str, store: Store, artefacts: Iterable[str]) -> Scale:
+    """The scale of that name; without a name, the largest one of which some run is finished."""
     if name is not None:
         return SCALES[name]
-    known: list[Artefact] = [artefact for artefact in ARTEFACTS if artefact in set(artefacts)]
+    wanted = set(artefacts)
+    known: list[Artefact] = [artefact for artefact in ARTEFACTS if artefact in wanted]
     for scale in reversed(SCALES.values()):
-        if any(store.has(run) for run in plan(known, dataset, scale)):
+        if any(store.has(run) for run in plan_runs(known, dataset, scale)):
             return scale
     return SCALES["paper"]

@@ -3,13 +3,29 @@
 import dataclasses
 import gzip
 import io
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from softbins.paper.data.originals import CT, ORIGINALS, SONG, UCI, default_folder, fetch, read
+from softbins.paper.data.download import UCI_ADDRESS
+from softbins.paper.data.originals import default_folder, fetch_original, read_original
+from softbins.paper.data.specifications import CT, SONG, SPECIFICATIONS
+from tests.paper.data.small_originals import (
+    BOTH,
+    CHECKS,
+    HTML,
+    SMALL_CT,
+    SMALL_SONG,
+    archive,
+    changed,
+    check_ct,
+    content,
+    csv_bytes,
+    ct_rows,
+    files_in,
+    zipped,
+)
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "softbins[paper]"')
 pq = pytest.importorskip("pyarrow.parquet", reason='needs pyarrow: pip install "softbins[paper]"')
@@ -24,77 +40,26 @@ needs_samples = pytest.mark.skipif(
 )
 
 
-# Small originals: the real specifications with fewer columns and rows.
-
-SMALL_CT = dataclasses.replace(
-    CT,
-    columns=("patientId", "value0", "value1", "reference"),
-    rows=40,
-    target_range=(1.738733, 40.738733),
-    target_mean=21.239,
-)
-SMALL_SONG = dataclasses.replace(
-    SONG, columns=("year", "timbre_avg_1", "timbre_cov_1"), rows=90, target_range=(1922, 2011)
-)
-BOTH = pytest.mark.parametrize("spec", [SMALL_CT, SMALL_SONG], ids=["ct", "song"])
-
-
-def ct_rows():
-    return [[i // 10, i / 40, -0.25, round(1.738733 + i, 6)] for i in range(40)]
-
-
-def song_rows():
-    return [[2011 - i, f"{i - 50.12345:.5f}", f"{i * 100.00074:.5f}"] for i in range(90)]
-
-
-def csv(rows, spec):
-    """The file as the archive has it: CRLF and a header for CT, neither for Song."""
-    lines = [",".join(map(str, row)) for row in ([spec.columns] if spec.header else []) + rows]
-    end = "\r\n" if spec.header else "\n"
-    return (end.join(lines) + end).encode()
-
-
-def content(spec):
-    return csv(ct_rows() if spec.name == "ct" else song_rows(), spec)
-
-
-def zipped(data, name, folder=""):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        # ZipInfo, because its date is fixed: equal contents give equal archives.
-        archive.writestr(zipfile.ZipInfo("readme.txt"), "about the data")
-        archive.writestr(zipfile.ZipInfo(folder + name), data, zipfile.ZIP_DEFLATED)
-    return buffer.getvalue()
-
-
-def archive(spec):
-    return zipped(content(spec), spec.member)
-
-
-def files(folder):
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-
-
 # What is known
 
 
 def test_the_specifications_are_the_paper_s_datasets():
-    assert list(ORIGINALS) == ["ct", "song"]
+    assert list(SPECIFICATIONS) == ["ct", "song"]
     assert (len(CT.features), len(SONG.features)) == (384, 90)
     assert (len(CT.columns), len(SONG.columns)) == (386, 91)
     assert (CT.features[0], CT.features[-1]) == ("value0", "value383")
     assert SONG.features[11:13] == ["timbre_avg_12", "timbre_cov_1"]
     assert SONG.features[-1] == "timbre_cov_78"
-    assert UCI == "https://archive.ics.uci.edu/static/public/"
+    assert UCI_ADDRESS == "https://archive.ics.uci.edu/static/public/"
     assert CT.address == "206/relative+location+of+ct+slices+on+axial+axis.zip"
     assert SONG.address == "203/yearpredictionmsd.zip"
 
 
 def test_an_unknown_name_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"^name: no original 'bike'; choose from ct, song$"):
-        fetch("bike", tmp_path)
+        fetch_original("bike", tmp_path)
     with pytest.raises(ValueError, match="no original 'CT'"):
-        read("CT", tmp_path)
+        read_original("CT", tmp_path)
 
 
 def test_the_default_folder_is_the_cache_unless_the_environment_names_one(monkeypatch, tmp_path):
@@ -108,29 +73,6 @@ def test_the_default_folder_is_the_cache_unless_the_environment_names_one(monkey
 
 
 # What is taken
-
-
-def check_ct(original, source):
-    rows, X, y = ct_rows(), original.X, original.y
-    assert (X.dtype, y.dtype, original.groups.dtype) == (np.float32, np.float64, np.int64)
-    assert X.tolist() == [[np.float32(row[1]), -0.25] for row in rows]
-    assert y.tolist() == [row[3] for row in rows], "every digit of the target"
-    assert original.groups.tolist() == [row[0] for row in rows]
-    assert original.feature_names == ["value0", "value1"]
-    assert original.source == source
-
-
-def check_song(original, source):
-    rows = song_rows()
-    assert (original.X.dtype, original.y.dtype) == (np.float32, np.float64)
-    assert original.X.tolist() == [[np.float32(cell) for cell in row[1:]] for row in rows]
-    assert original.y.tolist() == [row[0] for row in rows]
-    assert original.groups is None
-    assert original.feature_names == ["timbre_avg_1", "timbre_cov_1"]
-    assert original.source == source
-
-
-CHECKS = {"ct": check_ct, "song": check_song}
 
 
 SOURCES = [
@@ -153,19 +95,13 @@ def test_a_file_at_hand_is_taken_and_left_alone(tmp_path, spec, name, make):
     source = tmp_path / name
     data = make(spec)
     source.write_bytes(data)
-    fetch(spec, tmp_path / "data", source, base="http://127.0.0.1:1/")
-    CHECKS[spec.name](read(spec, tmp_path / "data"), name)
-    assert files(tmp_path / "data") == [f"{spec.name}.json", f"{spec.name}.parquet"]
+    fetch_original(spec, tmp_path / "data", source, base="http://127.0.0.1:1/")
+    CHECKS[spec.name](read_original(spec, tmp_path / "data"), name)
+    assert files_in(tmp_path / "data") == [f"{spec.name}.json", f"{spec.name}.parquet"]
     assert source.read_bytes() == data
 
 
 # What is refused
-
-
-def changed(row, column, cell, spec=SMALL_CT):
-    rows = ct_rows() if spec.name == "ct" else song_rows()
-    rows[row][column] = cell
-    return csv(rows, spec)
 
 
 def without_column():
@@ -173,7 +109,6 @@ def without_column():
     return "\r\n".join(line.rpartition(",")[0] for line in lines[:-1]).encode()
 
 
-HTML = b"<!DOCTYPE html>\n<html><body>\n<p>Too many requests, try again later\n</html>\n"
 ONE_ROW_LESS = (
     "rows: expected 40, got 39; "
     "column reference: largest value expected 40.738733, got 39.738733; "
@@ -189,12 +124,12 @@ ONE_CELL = "expected 3 cells, got 1"
 
 # The content of a file, and all that is said to differ.
 DIFFERENT_CT = {
-    "last row gone": (csv(ct_rows()[:-1], SMALL_CT), ONE_ROW_LESS),
+    "last row gone": (csv_bytes(ct_rows()[:-1], SMALL_CT), ONE_ROW_LESS),
     "cut in the last row": (
         content(SMALL_CT)[:-13],
         f"{ONE_ROW_LESS}; line 41: expected 4 cells, got 3",
     ),
-    "no rows": (csv([], SMALL_CT), "rows: expected 40, got 0"),
+    "no rows": (csv_bytes([], SMALL_CT), "rows: expected 40, got 0"),
     "NaN": (changed(6, 2, "NaN"), f"column value1: {EMPTY} 7"),
     "patient unknown": (changed(3, 0, ""), f"column patientId: {EMPTY} 4"),
     "too large": (changed(2, 1, 1.5), f"column value0: {RANGE}, got 1.5 in row 3"),
@@ -229,7 +164,7 @@ DIFFERENT_SONG = {
     "infinity": (changed(0, 2, "inf", SMALL_SONG), f"column timbre_cov_1: {EMPTY} 1"),
     "year unknown": (changed(4, 0, "", SMALL_SONG), f"column year: {EMPTY} 5"),
     "no year known": (
-        csv([["", 1, 2]] * 90, SMALL_SONG),
+        csv_bytes([["", 1, 2]] * 90, SMALL_SONG),
         "column year: empty or not finite in 90 rows, first row 1",
     ),
     "year too early": (
@@ -243,7 +178,7 @@ DIFFERENT_SONG = {
         "; ".join(["rows: expected 90, got 0", *(f"line {i}: {ONE_CELL}" for i in range(1, 5))]),
     ),
     "everything at once": (
-        csv([[1, 2, "nan"]] * 3, SMALL_SONG) + b"1\n" * 9,
+        csv_bytes([[1, 2, "nan"]] * 3, SMALL_SONG) + b"1\n" * 9,
         "rows: expected 90, got 3; column year: smallest value expected 1922, got 1; "
         "column year: largest value expected 2011, got 1; "
         "column timbre_cov_1: empty or not finite in 3 rows, first row 1; "
@@ -264,12 +199,12 @@ def test_a_file_that_is_not_the_original_is_refused_with_all_that_differs(
     source = tmp_path / "a.csv"
     source.write_bytes(data)
     with pytest.raises(ValueError, match="not the original") as caught:
-        fetch(spec, tmp_path / "data", source)
+        fetch_original(spec, tmp_path / "data", source)
     assert str(caught.value) == (
         f"{source}: not the original {spec.member}: {differences}; "
-        f"get it again from {UCI}{spec.address}"
+        f"get it again from {UCI_ADDRESS}{spec.address}"
     )
-    assert files(tmp_path) == ["a.csv"]
+    assert files_in(tmp_path) == ["a.csv"]
 
 
 # Parquet files that are not as they should be
@@ -278,7 +213,7 @@ def test_a_file_that_is_not_the_original_is_refused_with_all_that_differs(
 def test_reading_what_was_never_fetched_names_the_command(tmp_path):
     folder = tmp_path / "my data"
     with pytest.raises(ValueError, match=r"ct\.parquet: no such file") as caught:
-        read("ct", folder)
+        read_original("ct", folder)
     assert f"`softbins paper fetch ct --data '{folder}'`" in str(caught.value)
 
 
@@ -302,35 +237,35 @@ STORED = {
 def test_a_damaged_parquet_file_is_refused_by_read_and_replaced_by_fetch(tmp_path, case):
     damage, said = STORED[case]
     (tmp_path / "a.csv").write_bytes(content(SMALL_CT))
-    path = fetch(SMALL_CT, tmp_path / "data", tmp_path / "a.csv")
+    path = fetch_original(SMALL_CT, tmp_path / "data", tmp_path / "a.csv")
     damage(path)
     with pytest.raises(ValueError, match="softbins paper fetch ct") as caught:
-        read(SMALL_CT, tmp_path / "data")
+        read_original(SMALL_CT, tmp_path / "data")
     assert str(caught.value).startswith(f"{path}: {said}")
-    assert fetch(SMALL_CT, tmp_path / "data", tmp_path / "a.csv") == path
-    check_ct(read(SMALL_CT, tmp_path / "data"), "a.csv")
+    assert fetch_original(SMALL_CT, tmp_path / "data", tmp_path / "a.csv") == path
+    check_ct(read_original(SMALL_CT, tmp_path / "data"), "a.csv")
 
 
 def test_a_changed_bit_of_a_value_is_refused_by_read(tmp_path):
     (tmp_path / "a.csv").write_bytes(content(SMALL_CT))
-    path = fetch(SMALL_CT, tmp_path, tmp_path / "a.csv")
+    path = fetch_original(SMALL_CT, tmp_path, tmp_path / "a.csv")
     target = pq.read_metadata(path).row_group(0).column(3)
     data = bytearray(path.read_bytes())
     data[target.data_page_offset - 10] ^= 1  # in the dictionary of its values
     path.write_bytes(data)
     with pytest.raises(ValueError, match=r"damaged \(.*CRC.*\); repeat `softbins paper fetch ct"):
-        read(SMALL_CT, tmp_path)
+        read_original(SMALL_CT, tmp_path)
 
 
 def test_a_changed_value_in_the_parquet_file_is_refused_by_read(tmp_path):
     (tmp_path / "a.csv").write_bytes(content(SMALL_CT))
-    path = fetch(SMALL_CT, tmp_path, tmp_path / "a.csv")
+    path = fetch_original(SMALL_CT, tmp_path, tmp_path / "a.csv")
     table = pq.read_table(path)
     values = table["value0"].to_pylist()
     table = table.set_column(1, table.schema.field(1), pa.array([2.0, *values[1:]], "float32"))
     pq.write_table(table, path)
     with pytest.raises(ValueError, match=r"column value0: values expected .* got 2 in row 1; rem"):
-        read(SMALL_CT, tmp_path)
+        read_original(SMALL_CT, tmp_path)
 
 
 # Real samples
@@ -357,18 +292,21 @@ CUT = {
 def test_the_first_rows_of_a_real_file_are_refused_as_cut(tmp_path, name):
     sample, differences = CUT[name]
     with pytest.raises(ValueError, match="not the original") as caught:
-        fetch(name, tmp_path, sample)
-    assert f"{ORIGINALS[name].member}: {differences}" in str(caught.value)
-    assert files(tmp_path) == []
+        fetch_original(name, tmp_path, sample)
+    assert f"{SPECIFICATIONS[name].member}: {differences}" in str(caught.value)
+    assert files_in(tmp_path) == []
 
 
 @needs_samples
 def test_the_first_rows_of_the_real_ct_file_are_parsed_right(tmp_path):
     spec = dataclasses.replace(
-        CT, rows=682, target_range=(5.935522, 39.764708), target_mean=22.5735
+        CT, n_rows=682, target_range=(5.935522, 39.764708), target_mean=22.5735
     )
-    fetch(spec, tmp_path, CT_SAMPLE)
-    original, expected = read(spec, tmp_path), np.loadtxt(CT_SAMPLE, delimiter=",", skiprows=1)
+    fetch_original(spec, tmp_path, CT_SAMPLE)
+    original, expected = (
+        read_original(spec, tmp_path),
+        np.loadtxt(CT_SAMPLE, delimiter=",", skiprows=1),
+    )
     np.testing.assert_array_equal(original.X, expected[:, 1:-1].astype(np.float32))
     np.testing.assert_array_equal(original.y, expected[:, -1])
     np.testing.assert_array_equal(original.groups, expected[:, 0])
@@ -377,9 +315,9 @@ def test_the_first_rows_of_the_real_ct_file_are_parsed_right(tmp_path):
 
 @needs_samples
 def test_the_first_rows_of_the_real_song_file_are_parsed_right(tmp_path):
-    spec = dataclasses.replace(SONG, rows=1176, target_range=(1930, 2010))
-    fetch(spec, tmp_path, SONG_SAMPLE)
-    original, expected = read(spec, tmp_path), np.loadtxt(SONG_SAMPLE, delimiter=",")
+    spec = dataclasses.replace(SONG, n_rows=1176, target_range=(1930, 2010))
+    fetch_original(spec, tmp_path, SONG_SAMPLE)
+    original, expected = read_original(spec, tmp_path), np.loadtxt(SONG_SAMPLE, delimiter=",")
     np.testing.assert_array_equal(original.X, expected[:, 1:].astype(np.float32))
     np.testing.assert_array_equal(original.y, expected[:, 0])
 
@@ -392,7 +330,7 @@ def test_a_file_of_the_full_size_with_the_real_targets_passes(tmp_path):
     begins = [line.rpartition(",")[0] for line in lines]
     rows = [f"{begins[i % len(begins)]},{value}" for i, value in enumerate(y)]
     (tmp_path / "a.csv").write_text("\n".join([header, *rows]))
-    fetch("ct", tmp_path, tmp_path / "a.csv")
-    original = read("ct", tmp_path)
+    fetch_original("ct", tmp_path, tmp_path / "a.csv")
+    original = read_original("ct", tmp_path)
     assert original.X.shape == (53_500, 384)
     np.testing.assert_array_equal(original.y, y)

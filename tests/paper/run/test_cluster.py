@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from softbins.paper.run.plan import Scale, base, curves
-from softbins.paper.run.runner import run_all
+from softbins.paper.run.plan import Scale, curve_runs, method_runs
 from softbins.paper.run.store import Store
-from tests.paper.run.test_runner import contents, wait_for
+from softbins.paper.run.workers import run_all
+from tests.paper.run.running import contents, wait_for
 
 distributed = pytest.importorskip(
     "distributed", reason='needs Dask: pip install "softbins[cluster]"'
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
 ]
-SCALE = Scale("tiny", epochs=0.06, seeds=2, rows=1500, full_grids=False)
+SCALE = Scale("tiny", epoch_share=0.06, n_seeds=2, max_rows=1500, full_grids=False)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def cluster():
 
 
 def test_a_cluster_gives_the_same_records(cluster, tmp_path):
-    runs = [run for method in ("l2", "hl-gaussian") for run in base("bike", method, SCALE)]
+    runs = [run for method in ("l2", "hl-gaussian") for run in method_runs("bike", method, SCALE)]
     alone, together = Store(tmp_path / "alone"), Store(tmp_path / "together")
     run_all(runs, alone)
     ended = []
@@ -53,15 +53,15 @@ def test_a_cluster_gives_the_same_records(cluster, tmp_path):
 
 
 def test_a_worker_that_is_killed_loses_nothing(cluster, tmp_path):
-    scale = Scale("long", epochs=0.3, seeds=2, rows=1500, full_grids=False)
-    runs = curves("bike", "hl-gaussian", scale)
+    scale = Scale("long", epoch_share=0.3, n_seeds=2, max_rows=1500, full_grids=False)
+    runs = curve_runs("bike", "hl-gaussian", scale)
     alone, together = Store(tmp_path / "alone"), Store(tmp_path / "together")
     run_all(runs, alone)
     thread = threading.Thread(
         target=run_all, args=(runs, together), kwargs={"cluster": cluster.scheduler_address}
     )
     thread.start()
-    wait_for(lambda: together.progress())
+    wait_for(lambda: together.read_progress())
     with distributed.Client(cluster.scheduler_address) as client:
         busy = [address for address, tasks in client.processing().items() if tasks]
         pids = client.run(os.getpid)
@@ -75,7 +75,7 @@ def test_a_worker_that_is_killed_loses_nothing(cluster, tmp_path):
 
 def test_an_address_where_nobody_answers_is_a_clear_error(tmp_path):
     start = time.monotonic()
-    runs = base("bike", "l2", SCALE)
+    runs = method_runs("bike", "l2", SCALE)
     with pytest.raises(OSError, match=r"cluster: nobody answers at tcp://127.0.0.1:1"):
         run_all(runs, Store(tmp_path), cluster="tcp://127.0.0.1:1")
     assert time.monotonic() - start < 60

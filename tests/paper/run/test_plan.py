@@ -6,21 +6,18 @@ import pytest
 import torch
 
 from softbins.nn.objectives import make_objective
-from softbins.paper.run.methods import GRIDS, METHODS, MIDDLE, grid
+from softbins.paper.run.methods import METHODS, PARAMETER_GRIDS, SINGLE_VALUES, parameter_grid
 from softbins.paper.run.plan import (
     ARTEFACTS,
     SCALES,
-    SETTINGS,
-    WIDE,
+    TRAINING_SETTINGS,
+    WIDE_HIDDEN,
     Run,
-    base,
-    candidates,
-    plan,
-    runs_for,
-    wide,
+    artefact_runs,
+    candidate_settings,
+    plan_runs,
 )
-from softbins.paper.run.runner import stacks, waves
-from softbins.paper.show.published import setup
+from softbins.paper.show.published import printed_setup
 
 PAPER = SCALES["paper"]
 RUN = Run("bike", "l2-noise", 0, 500, (64,) * 4, 0.0, 50, True, (("noise", 0.1),))
@@ -54,18 +51,18 @@ def test_the_identity_does_not_change_from_one_day_to_the_next():
 
 @pytest.mark.parametrize("dataset", ["bike", "ct", "song"])
 def test_the_settings_are_the_published_ones(dataset):
-    printed, ours = setup(dataset), SETTINGS[dataset]
+    printed, ours = printed_setup(dataset), TRAINING_SETTINGS[dataset]
     for name in ("hidden", "epochs", "dropout"):
         assert getattr(ours, name) == getattr(printed, name)
     assert (ours.patience is not None) == printed.early_stopping
 
 
-@pytest.mark.parametrize("method", sorted(GRIDS))
+@pytest.mark.parametrize("method", sorted(PARAMETER_GRIDS))
 def test_the_grids_are_the_published_ones_as_far_as_they_can_be(method):
-    name, values = GRIDS[method]
+    name, values = PARAMETER_GRIDS[method]
     left_out = {0.1} if method == "hl-uniform" else set()
-    assert set(getattr(setup("bike"), name)) - left_out == set(values)
-    assert MIDDLE[method] in values
+    assert set(getattr(printed_setup("bike"), name)) - left_out == set(values)
+    assert SINGLE_VALUES[method] in values
 
 
 def test_the_epsilon_that_is_left_out_is_no_distribution():
@@ -78,7 +75,7 @@ def test_the_epsilon_that_is_left_out_is_no_distribution():
 @pytest.mark.parametrize("dataset", ["bike", "ct", "song-simulated"])
 @pytest.mark.parametrize("scale", SCALES.values(), ids=list(SCALES))
 def test_every_artefact_can_be_planned_for_every_dataset(artefact, dataset, scale):
-    runs = runs_for(artefact, dataset, scale)
+    runs = artefact_runs(artefact, dataset, scale)
     assert len(runs) == len({run.identity for run in runs})
     assert {run.dataset for run in runs} <= {dataset}
     assert bool(runs) == (artefact not in ("overview", "targets"))
@@ -87,53 +84,25 @@ def test_every_artefact_can_be_planned_for_every_dataset(artefact, dataset, scal
 
 
 def test_bike_at_full_scale_is_the_papers_experiment():
-    runs = runs_for("table", "bike", PAPER)
-    settings = sum(len(grid(method)) for method in METHODS)
+    runs = artefact_runs("table", "bike", PAPER)
+    settings = sum(len(parameter_grid(method)) for method in METHODS)
     assert settings == 6 + 5 + 4 + 4 + 5  # without a grid, noise, clipping, epsilon, components
     assert len(runs) == 5 * settings
     networks = [run for run in runs if run.method != "linear"]
     assert {run.epochs for run in networks} == {500}
     assert {run.patience for run in networks} == {50}
-    assert setup("bike").wide_hidden == WIDE
+    assert printed_setup("bike").wide_hidden == WIDE_HIDDEN
 
 
 def test_an_honest_choice_is_judged_by_runs_that_have_not_seen_the_validation_rows():
-    for _, reported, judging in candidates("ct", "mdn", PAPER):
+    for _, reported, judging in candidate_settings("ct", "mdn", PAPER):
         assert not any(run.held_out for run in reported)
         assert all(run.held_out for run in judging)
-    for _, reported, judging in candidates("bike", "mdn", PAPER):
+    for _, reported, judging in candidate_settings("bike", "mdn", PAPER):
         assert reported == judging
 
 
 def test_artefacts_share_their_runs():
-    together = plan(ARTEFACTS, "bike", PAPER)
-    apart = sum(len(runs_for(artefact, "bike", PAPER)) for artefact in ARTEFACTS)
+    together = plan_runs(ARTEFACTS, "bike", PAPER)
+    apart = sum(len(artefact_runs(artefact, "bike", PAPER)) for artefact in ARTEFACTS)
     assert len(together) == len(set(together)) < apart
-
-
-def test_a_stack_differs_in_its_seeds_only():
-    for stack in stacks(plan(ARTEFACTS, "bike", PAPER)):
-        assert len({run.configuration for run in stack}) == 1
-        assert [run.seed for run in stack] == [0, 1, 2, 3, 4]
-
-
-def test_grouped_splits_are_trained_alone_because_patients_differ_in_their_slices():
-    grouped = [run for run in runs_for("table", "ct", PAPER) if run.split == "grouped"]
-    assert grouped
-    assert all(len(stack) == 1 for stack in stacks(grouped))
-
-
-def test_what_starts_from_another_run_comes_after_it():
-    runs = runs_for("representations", "bike", PAPER)
-    swapped = [run for run in runs if run.source() is not None]
-    first, second = waves(swapped)  # even if the sources were not asked for
-    assert {run for stack in second for run in stack} == set(swapped)
-    assert {run.source() for run in swapped} == {run for stack in first for run in stack}
-    assert {run.method for stack in first for run in stack} == {"l2", "hl-gaussian"}
-
-
-def test_large_networks_on_many_rows_are_trained_in_smaller_stacks():
-    """A checkpoint comes after an epoch, and at most a minute's work may be lost."""
-    assert {len(stack) for stack in stacks(wide("song", PAPER))} == {1}
-    assert {len(stack) for stack in stacks(wide("bike", PAPER))} == {5}
-    assert {len(stack) for stack in stacks(base("song", "hl-gaussian", PAPER))} == {5}

@@ -4,9 +4,15 @@ from typing import get_args
 
 import pytest
 
-from softbins.paper.run.plan import ARTEFACTS, plan
-from softbins.paper.show.cells import Cell
-from softbins.paper.show.claims import Verdict, compared, epochs_until, gradient_spread, judged
+from softbins.paper.run.plan import ARTEFACTS, plan_runs
+from softbins.paper.show.claims import (
+    Verdict,
+    compare_errors,
+    epochs_until,
+    gradient_spread,
+    judge_claims,
+)
+from softbins.paper.show.tables import Cell
 from tests.paper.synthetic import FULL, fill, history, mae, record
 
 # In the order of `judged`, with the artefacts whose runs a claim rests on.
@@ -29,7 +35,7 @@ NEEDS = {
 
 
 def verdicts(store, dataset="bike", scale=FULL):
-    claims = judged(dataset, scale, store)
+    claims = judge_claims(dataset, scale, store)
     return dict(zip(NEEDS, (claim.verdict for claim in claims), strict=True))
 
 
@@ -83,7 +89,7 @@ CHANGES = [
 
 
 def test_errors_as_in_the_paper_support_every_claim(store):
-    claims = judged("bike", FULL, fill(store, FULL))
+    claims = judge_claims("bike", FULL, fill(store, FULL))
     assert {claim.verdict for claim in claims} == {"supported"}
     assert len(claims) == len(NEEDS)
     assert claims[0].evidence == "Test MAE: HL-Gaussian 20.20 ± 0.12; l2 30.30 ± 0.17 (worse)."
@@ -124,22 +130,22 @@ def test_who_diverges_is_worse(store, l2, gaussian, verdict):
 
 
 def test_without_runs_nothing_is_judged(store):
-    claims = judged("bike", FULL, store)
+    claims = judge_claims("bike", FULL, store)
     assert {claim.verdict for claim in claims} == {"not run"}
     assert claims[0].evidence == "0 of 6 runs are finished."
 
 
 def test_one_missing_run_is_enough_not_to_judge(store):
     fill(store, FULL)
-    missing = next(run for run in plan(["bins"], "bike", FULL) if setting(run, "bins") == 20)
-    store.path(missing).unlink()
+    missing = next(run for run in plan_runs(["bins"], "bike", FULL) if setting(run, "bins") == 20)
+    store.record_path(missing).unlink()
     found = verdicts(store)
     assert found.pop("bins") == "not run"
     assert set(found.values()) == {"supported"}
 
 
 def test_single_runs_cannot_be_compared(store):
-    single = replace(FULL, name="single", seeds=1)
+    single = replace(FULL, name="single", n_seeds=1)
     found = verdicts(fill(store, single), scale=single)
     assert set(found.values()) == {"mixed"}
 
@@ -148,7 +154,7 @@ def test_single_runs_cannot_be_compared(store):
     ("dataset", "words"), [("song-simulated", "no artist"), ("ct-simulated", "no patient")]
 )
 def test_other_splits_have_their_own_claim(store, dataset, words):
-    sentences = [claim.sentence for claim in judged(dataset, FULL, store)]
+    sentences = [claim.sentence for claim in judge_claims(dataset, FULL, store)]
     assert sum(words in sentence for sentence in sentences) == 1
     assert len(sentences) == len(NEEDS) + 1
 
@@ -172,7 +178,7 @@ def cell(mean, stderr):
     ids=["below", "touching", "above", "equal", "single", "diverged", "other-diverged", "both"],
 )
 def test_two_combined_standard_errors_make_a_difference(ours, other, order):
-    assert compared(ours, other) == order
+    assert compare_errors(ours, other) == order
 
 
 @pytest.mark.parametrize(
@@ -208,7 +214,7 @@ def test_epochs_until_a_mark(errors, target, epoch):
 def test_curves_are_judged_by_what_happens_during_training(store):
     """With the names of l2 and HL-Gaussian exchanged, l2 is the quick and steady one."""
     exchanged = {"l2": "hl-gaussian", "hl-gaussian": "l2"}
-    for run in plan(["curves"], "bike", FULL):
+    for run in plan_runs(["curves"], "bike", FULL):
         other = replace(run, method=exchanged.get(run.method, run.method))
         store.write(run, record(run, 25.0) | {"history": history(other, 25.0 + run.seed)})
     found = verdicts(store)

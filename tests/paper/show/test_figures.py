@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from softbins.paper.run.plan import BINS, SIGMAS, base
+from softbins.paper.run.plan import BIN_COUNTS, SIGMAS, method_runs
 from softbins.paper.run.store import Store
 from softbins.paper.show import figures
 from tests.paper.synthetic import FULL, fill, mae, record
@@ -44,11 +44,11 @@ def test_a_figure_names_what_it_shows(full, name, axes, words):
 def test_the_points_of_a_sweep_are_the_means_of_the_runs(full):
     axes = figures.make_panels("bins", "bike", FULL, full)["mae"].axes[0]
     train, test = (container.lines[0] for container in axes.containers)
-    assert list(test.get_xdata()) == list(BINS)
+    assert list(test.get_xdata()) == list(BIN_COUNTS)
     # 20, 20.2 and 20.4 for the three seeds.
     np.testing.assert_allclose(test.get_ydata(), 20.2)
     np.testing.assert_allclose(train.get_ydata(), 0.8 * 20.2)
-    assert [label.get_text() for label in axes.get_xticklabels()] == [str(b) for b in BINS]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [str(b) for b in BIN_COUNTS]
 
 
 def test_the_bars_of_a_sweep_are_standard_errors(full):
@@ -74,7 +74,7 @@ def test_nothing_finished_is_no_figure(store, name):
 
 
 def test_a_baseline_alone_is_no_figure(store):
-    for run in base("bike", "l2", FULL):
+    for run in method_runs("bike", "l2", FULL):
         store.write(run, record(run, mae(run)))
     assert figures.make_figure("bins", "bike", FULL, store) is None
 
@@ -91,7 +91,7 @@ def test_a_setting_with_a_diverged_run_has_no_point(store):
 
     fill(store, FULL, artefacts=["bins"], error=error)
     axes = figures.make_panels("bins", "bike", FULL, store)["mae"].axes[0]
-    assert list(axes.containers[1].lines[0].get_xdata()) == [b for b in BINS if b != 20]
+    assert list(axes.containers[1].lines[0].get_xdata()) == [b for b in BIN_COUNTS if b != 20]
 
 
 def test_a_method_that_diverged_has_no_line(store):
@@ -114,7 +114,9 @@ def test_a_figure_of_diverged_runs_alone_is_empty(store, name):
 @pytest.mark.parametrize("suffix", [".svg", ".pdf"])
 def test_the_same_records_give_the_same_file(full, tmp_path, suffix):
     for name in ("a", "b"):
-        figures.save(figures.make_figure("sigma", "bike", FULL, full), tmp_path / (name + suffix))
+        figures.save_figure(
+            figures.make_figure("sigma", "bike", FULL, full), tmp_path / (name + suffix)
+        )
     first, second = ((tmp_path / (name + suffix)).read_bytes() for name in ("a", "b"))
     assert first == second
     assert first.startswith(b"%PDF" if suffix == ".pdf" else b"<?xml")
@@ -124,14 +126,14 @@ def test_the_same_records_give_the_same_file(full, tmp_path, suffix):
 def test_a_file_that_cannot_be_written_leaves_nothing(full, tmp_path):
     figure = figures.make_figure("sigma", "bike", FULL, full)
     with pytest.raises(OSError, match="create the folder first"):
-        figures.save(figure, tmp_path / "none" / "a.svg")
+        figures.save_figure(figure, tmp_path / "none" / "a.svg")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["a.png", "svg", "a.svg.gz"])
 def test_other_kinds_of_file_are_refused(full, tmp_path, name):
     with pytest.raises(ValueError, match=r"ends in \.svg or \.pdf, got .*" + name):
-        figures.save(figures.make_figure("sigma", "bike", FULL, full), tmp_path / name)
+        figures.save_figure(figures.make_figure("sigma", "bike", FULL, full), tmp_path / name)
 
 
 def test_unknown_figures_are_refused(store):
@@ -142,7 +144,7 @@ def test_unknown_figures_are_refused(store):
 def test_captions_are_for_every_panel():
     for name, panels in figures.PANELS.items():
         for panel in panels:
-            assert figures.caption(name, panel).endswith(".")
+            assert figures.panel_caption(name, panel).endswith(".")
 
 
 def test_without_matplotlib_the_extra_is_named(full, monkeypatch):

@@ -9,19 +9,19 @@ import pytest
 import torch
 
 from softbins import Bins, Gaussian
+from softbins.paper.run.methods import METHODS
+from softbins.paper.run.plan import REPRESENTATIONS
 from softbins.paper.show.published import (
-    METHODS,
     METRICS,
-    VARIANTS,
-    Figure,
     Overview,
+    PrintedNumber,
     _content,
     agrees,
-    overview,
-    published,
-    quoted,
-    representation,
-    setup,
+    printed_overview,
+    printed_representation,
+    printed_result,
+    printed_setup,
+    quoted_result,
 )
 
 SOURCE = Path(__file__).parents[4] / "shared/paper/improving_regression_distributional_losses.tex"
@@ -148,7 +148,7 @@ QUOTED = [
 
 @pytest.mark.parametrize(("dataset", "name", "pattern"), QUOTED, ids=[q[1] for q in QUOTED])
 def test_quoted_results_stand_in_the_text(paper, dataset, name, pattern):
-    assert re.findall(pattern, paper) == [quoted(dataset, name).printed]
+    assert re.findall(pattern, paper) == [quoted_result(dataset, name).printed]
 
 
 def test_no_other_result_is_stored_as_quoted():
@@ -168,7 +168,7 @@ SETTINGS = [
     ("ct", "learning_rate", r"learning rate (\S+) "),
     ("ct", "dropout", r"with rate \$([\d.]+)\$ is added to the input layer"),
     ("ct", "bins", r"all networks using HL have (\d+) bins"),
-    ("ct", "smallest", r"softplus activation plus a small constant \(\$(.*?)\$\)"),
+    ("ct", "mdn_deviation_floor", r"softplus activation plus a small constant \(\$(.*?)\$\)"),
     ("ct", "noise", r"deviation of the noise is selected from \$\\\{(.*?)\\\}\$"),
     ("ct", "clip", r"threshold for clipping is selected from \$\\\{(.*?)\\\}\$"),
     ("ct", "epsilon", r"\$\\epsilon \\in \\\{(.*?)\\\}\$"),
@@ -187,7 +187,7 @@ def numbers(text):
 )
 def test_settings_stand_in_the_text(paper, dataset, name, pattern):
     (found,) = re.findall(pattern, paper)
-    value = getattr(setup(dataset), name)
+    value = getattr(printed_setup(dataset), name)
     assert numbers(found) == (value if isinstance(value, tuple) else (value,))
 
 
@@ -195,18 +195,18 @@ def test_bikes_own_settings_stand_in_the_text(paper):
     assert "four hidden layers of width 64," in paper
     assert "four hidden layers of width 512." in paper
     assert "early stopping to avoid overfitting, because on this dataset, dropout was" in paper
-    assert setup("bike").wide_hidden == (512,) * 4
-    assert (setup("bike").early_stopping, setup("bike").dropout) == (True, 0.0)
-    assert not setup("ct").early_stopping
-    assert setup("ct").wide_hidden is None
+    assert printed_setup("bike").wide_hidden == (512,) * 4
+    assert (printed_setup("bike").early_stopping, printed_setup("bike").dropout) == (True, 0.0)
+    assert not printed_setup("ct").early_stopping
+    assert printed_setup("ct").wide_hidden is None
 
 
 def test_every_decimal_of_the_text_is_known(paper):
     """Outside of tables, citations and lengths there is no decimal that nobody has stored."""
     text = re.sub(r"\\begin\{tabular\}.*?\\end\{tabular\}", "", paper, flags=re.S)
     text = re.sub(r"\\cite\w*(\[.*?\])?\{.*?\}|[\d.]+(cm|in|pt|\\textwidth)", "", text)
-    restated = [published("ct", m, "test_mae").printed for m in ("l2-softmax", "hl-gaussian")]
-    known = [quoted(dataset, name).printed for dataset, name, _ in QUOTED]
+    restated = [printed_result("ct", m, "test_mae").printed for m in ("l2-softmax", "hl-gaussian")]
+    known = [quoted_result(dataset, name).printed for dataset, name, _ in QUOTED]
     known += [figure.partition(" ")[0] for figure in restated]
     known += ["0.05", "0.01", "0.1"]  # the settings that are not powers of ten or integers
     assert Counter(re.findall(r"\d+\.\d+", text)) == Counter(known)
@@ -221,7 +221,7 @@ def test_every_decimal_of_the_text_is_known(paper):
     + [(dataset, "fixed", 0) for dataset in ("ct", "bike")],
 )
 def test_all_results_can_be_asked_for(dataset, split, count):
-    figures = [published(dataset, m, metric, split) for m in METHODS for metric in METRICS]
+    figures = [printed_result(dataset, m, metric, split) for m in METHODS for metric in METRICS]
     assert sum(figure is not None for figure in figures) == count
     errors = [figure.stderr is not None for figure in figures if figure]
     assert errors == [split == "random"] * count
@@ -229,49 +229,74 @@ def test_all_results_can_be_asked_for(dataset, split, count):
 
 @pytest.mark.parametrize(("dataset", "count"), [("ct", 32), ("song", 0), ("bike", 0)])
 def test_all_representations_can_be_asked_for(dataset, count):
-    names = [(m, v, metric) for m in METHODS for v in VARIANTS for metric in METRICS]
-    assert sum(representation(dataset, *name) is not None for name in names) == count
+    names = [(m, v, metric) for m in METHODS for v in REPRESENTATIONS for metric in METRICS]
+    assert sum(printed_representation(dataset, *name) is not None for name in names) == count
 
 
 GOLDEN = [
-    (published("bike", "hl-gaussian", "test_mae"), 24.9521, 0.1328, "2495.21 ± 13.28"),
-    (published("bike", "l2", "train_objective"), 0.0004, 0.0, "0.04 ± 0.00"),
-    (published("ct", "hl-gaussian", "test_rmse"), 0.1998, 0.02169, "19.980 ± 2.169"),
-    (published("ct", "mdn", "train_objective"), -3.66062, 0.00225, "-366.062 ± 0.225"),
-    (published("ct", "linear", "test_objective"), 69.57086, 0.41419, "6957.086 ± 41.419"),
-    (published("song", "l2", "test_mae"), 6.02393, 0.02026, "602.393 ± 2.026"),
-    (published("song", "l2", "test_mae", "fixed"), 6.10344, None, "610.344"),
-    (representation("ct", "l2", "random", "test_rmse"), 12.31502, 0.21574, "1231.502 ± 21.574"),
-    (quoted("ct", "l2_many_test_mae"), 0.18421, None, "18.421"),
-    (quoted("ct", "hl_onebin_gradient_norm"), 0.064, None, "0.0640"),
-    (quoted("bike", "l2_wide_test_rmse"), 40.1431, None, "4014.31"),
+    (printed_result("bike", "hl-gaussian", "test_mae"), 24.9521, 0.1328, "2495.21 ± 13.28"),
+    (printed_result("bike", "l2", "train_objective"), 0.0004, 0.0, "0.04 ± 0.00"),
+    (printed_result("ct", "hl-gaussian", "test_rmse"), 0.1998, 0.02169, "19.980 ± 2.169"),
+    (printed_result("ct", "mdn", "train_objective"), -3.66062, 0.00225, "-366.062 ± 0.225"),
+    (printed_result("ct", "linear", "test_objective"), 69.57086, 0.41419, "6957.086 ± 41.419"),
+    (printed_result("song", "l2", "test_mae"), 6.02393, 0.02026, "602.393 ± 2.026"),
+    (printed_result("song", "l2", "test_mae", "fixed"), 6.10344, None, "610.344"),
+    (
+        printed_representation("ct", "l2", "random", "test_rmse"),
+        12.31502,
+        0.21574,
+        "1231.502 ± 21.574",
+    ),
+    (quoted_result("ct", "l2_many_test_mae"), 0.18421, None, "18.421"),
+    (quoted_result("ct", "hl_onebin_gradient_norm"), 0.064, None, "0.0640"),
+    (quoted_result("bike", "l2_wide_test_rmse"), 40.1431, None, "4014.31"),
 ]
 
 
 @pytest.mark.parametrize(("figure", "mean", "stderr", "text"), GOLDEN, ids=[g[3] for g in GOLDEN])
 def test_figures_are_in_their_own_unit(figure, mean, stderr, text):
-    assert figure == Figure(mean, stderr, text)
+    assert figure == PrintedNumber(mean, stderr, text)
 
 
 @pytest.mark.parametrize(("dataset", "rows"), [("ct", 53500), ("song", 515345), ("bike", 17389)])
 def test_overview_counts_all_rows(dataset, rows):
-    assert overview(dataset).train + overview(dataset).test == rows
-    assert overview("ct") == Overview(train=42800, test=10700, features=385, low=0, high=100)
+    assert printed_overview(dataset).train + printed_overview(dataset).test == rows
+    assert printed_overview("ct") == Overview(
+        train=42800, test=10700, features=385, low=0, high=100
+    )
 
 
 WRONG = [
-    (lambda: published("mnist", "l2", "test_mae"), "dataset: expected one of bike, ct, song, got"),
-    (lambda: published("ct", "l3", "test_mae"), "method: expected one of linear, l2, .* got 'l3'"),
-    (lambda: published("ct", "l2", "mae"), "metric: expected one of train_objective, .* got 'mae'"),
-    (lambda: published("ct", "l2", "test_mae", "odd"), "split: expected one of random, fixed, got"),
-    (lambda: representation("mnist", "l2", "fixed", "test_mae"), "dataset: .* got 'mnist'"),
-    (lambda: representation("ct", "l3", "fixed", "test_mae"), "method: .* got 'l3'"),
-    (lambda: representation("ct", "l2", "odd", "test_mae"), "variant: expected one of default, "),
-    (lambda: representation("ct", "l2", "fixed", "mae"), "metric: .* got 'mae'"),
-    (lambda: overview("mnist"), "dataset: expected one of bike, ct, song, got 'mnist'"),
-    (lambda: setup("common"), "dataset: expected one of bike, ct, song, got 'common'"),
-    (lambda: quoted("mnist", "l2_gradient_norm"), "dataset: .* got 'mnist'"),
-    (lambda: quoted("ct", "median"), "name: expected one of hl_gaussian_gradient_norm, .*'median'"),
+    (
+        lambda: printed_result("mnist", "l2", "test_mae"),
+        "dataset: expected one of bike, ct, song, got",
+    ),
+    (
+        lambda: printed_result("ct", "l3", "test_mae"),
+        "method: expected one of linear, l2, .* got 'l3'",
+    ),
+    (
+        lambda: printed_result("ct", "l2", "mae"),
+        "metric: expected one of train_objective, .* got 'mae'",
+    ),
+    (
+        lambda: printed_result("ct", "l2", "test_mae", "odd"),
+        "split: expected one of random, fixed, got",
+    ),
+    (lambda: printed_representation("mnist", "l2", "fixed", "test_mae"), "dataset: .* got 'mnist'"),
+    (lambda: printed_representation("ct", "l3", "fixed", "test_mae"), "method: .* got 'l3'"),
+    (
+        lambda: printed_representation("ct", "l2", "odd", "test_mae"),
+        "variant: expected one of default, ",
+    ),
+    (lambda: printed_representation("ct", "l2", "fixed", "mae"), "metric: .* got 'mae'"),
+    (lambda: printed_overview("mnist"), "dataset: expected one of bike, ct, song, got 'mnist'"),
+    (lambda: printed_setup("common"), "dataset: expected one of bike, ct, song, got 'common'"),
+    (lambda: quoted_result("mnist", "l2_gradient_norm"), "dataset: .* got 'mnist'"),
+    (
+        lambda: quoted_result("ct", "median"),
+        "name: expected one of hl_gaussian_gradient_norm, .*'median'",
+    ),
     (lambda: agrees(1.0, -0.1, None), "stderr: need a number that is not negative, got -0.1; "),
     (lambda: agrees(1.0, math.nan, None), "got nan; a single run has none, give None"),
 ]
@@ -298,11 +323,14 @@ def test_what_is_not_known_is_refused_with_what_is(call, message):
     ],
 )
 def test_two_combined_standard_errors_agree(mean, stderr, printed_stderr, verdict):
-    assert agrees(mean, stderr, Figure(2.0, printed_stderr, "200")) is verdict
+    assert agrees(mean, stderr, PrintedNumber(2.0, printed_stderr, "200")) is verdict
 
 
 def test_what_is_not_printed_is_none_and_agrees_with_nothing():
-    for figure in (published("bike", "mdn", "test_mae"), quoted("ct", "l2_wide_test_mae")):
+    for figure in (
+        printed_result("bike", "mdn", "test_mae"),
+        quoted_result("ct", "l2_wide_test_mae"),
+    ):
         assert figure is None
         assert agrees(1.0, 0.1, figure) is None
 
@@ -321,8 +349,8 @@ def mean_square(figure, weight=4):
 @pytest.mark.parametrize("part", ["train", "test"])
 @pytest.mark.parametrize(("dataset", "split"), RESULTS[:3])
 def test_linear_regressions_objective_is_the_squared_error_in_raw_units(dataset, split, part):
-    objective = published(dataset, "linear", f"{part}_objective", split)
-    rmse = published(dataset, "linear", f"{part}_rmse", split)
+    objective = printed_result(dataset, "linear", f"{part}_objective", split)
+    rmse = printed_result(dataset, "linear", f"{part}_rmse", split)
     rounding = 5e-6 * (1 + 2 * rmse.mean + 8 * (rmse.stderr or 0.0))
     assert mean_square(rmse) == pytest.approx(objective.mean, rel=0, abs=rounding)
     if (split, part) == ("random", "test"):
@@ -336,16 +364,18 @@ def test_linear_regressions_objective_is_the_squared_error_in_raw_units(dataset,
     + [("song", "l2", "random"), ("song", "l2-softmax", "random"), ("song", "l2", "fixed")],
 )
 def test_test_objectives_fit_targets_scaled_by_the_printed_range(dataset, method, split):
-    objective = published(dataset, method, "test_objective", split)
-    derived = mean_square(published(dataset, method, "test_rmse", split)) / RANGES[dataset] ** 2
+    objective = printed_result(dataset, method, "test_objective", split)
+    derived = (
+        mean_square(printed_result(dataset, method, "test_rmse", split)) / RANGES[dataset] ** 2
+    )
     assert f"{100 * derived:.3f}" == objective.printed.partition(" ")[0]
 
 
 @pytest.mark.parametrize("method", ["l2", "l2-softmax"])
 def test_bikes_test_objectives_fit_the_largest_count_instead(method):
     """They print as 0.22. The printed range of 1000 would give 0.21, the largest count 977 fits."""
-    square = mean_square(published("bike", method, "test_rmse"))
-    assert published("bike", method, "test_objective").printed == "0.22 ± 0.00"
+    square = mean_square(printed_result("bike", method, "test_rmse"))
+    assert printed_result("bike", method, "test_objective").printed == "0.22 ± 0.00"
     assert f"{100 * square / 1000**2:.2f}" == "0.21"
     assert f"{100 * square / 977**2:.2f}" == "0.22"
 
@@ -354,13 +384,15 @@ def test_bikes_test_objectives_fit_the_largest_count_instead(method):
     ("method", "split"), [("l2", "random"), ("l2", "fixed"), ("l2-softmax", "random")]
 )
 def test_songs_train_objectives_are_averages_with_dropout(method, split):
-    objective = published("song", method, "train_objective", split)
-    evaluated = mean_square(published("song", method, "train_rmse", split)) / RANGES["song"] ** 2
+    objective = printed_result("song", method, "train_objective", split)
+    evaluated = (
+        mean_square(printed_result("song", method, "train_rmse", split)) / RANGES["song"] ** 2
+    )
     assert 1.05 < objective.mean / evaluated < 1.10
 
 
 def test_l1s_test_objective_is_the_scaled_mae():
-    objective, mae = (published("ct", "l1", f"test_{name}") for name in ("objective", "mae"))
+    objective, mae = (printed_result("ct", "l1", f"test_{name}") for name in ("objective", "mae"))
     assert abs(objective.mean - mae.mean / 100) < objective.stderr / 5
 
 
@@ -369,26 +401,26 @@ def test_hl_gaussians_objective_is_just_above_the_targets_entropy():
     weights = Gaussian.of_bins(1.0).weights(y, Bins.uniform(0.0, 100.0, 100))
     floor = -torch.xlogy(weights, weights).sum(-1).mean().item()
     for part in ("train", "test"):
-        assert 0 < published("ct", "hl-gaussian", f"{part}_objective").mean - floor < 0.02
+        assert 0 < printed_result("ct", "hl-gaussian", f"{part}_objective").mean - floor < 0.02
 
 
 def test_mdns_objective_is_just_above_that_of_the_narrowest_gaussian():
-    floor = math.log(setup("ct").smallest * math.sqrt(2 * math.pi))
+    floor = math.log(printed_setup("ct").mdn_deviation_floor * math.sqrt(2 * math.pi))
     for part in ("train", "test"):
-        assert 0 < published("ct", "mdn", f"{part}_objective").mean - floor < 0.05
+        assert 0 < printed_result("ct", "mdn", f"{part}_objective").mean - floor < 0.05
 
 
 def test_hl_onebins_train_error_is_a_quarter_of_a_bin():
-    width = 100 / setup("ct").bins
-    assert published("ct", "hl-onebin", "train_mae").mean == pytest.approx(width / 4, rel=0.02)
+    width = 100 / printed_setup("ct").bins
+    assert printed_result("ct", "hl-onebin", "train_mae").mean == pytest.approx(width / 4, rel=0.02)
 
 
 @pytest.mark.parametrize("part", ["train", "test"])
 @pytest.mark.parametrize("method", METHODS)
 def test_no_rmse_is_below_its_mae(method, part):
     for dataset, split in RESULTS:
-        mae = published(dataset, method, f"{part}_mae", split)
-        rmse = published(dataset, method, f"{part}_rmse", split)
+        mae = printed_result(dataset, method, f"{part}_mae", split)
+        rmse = printed_result(dataset, method, f"{part}_rmse", split)
         assert (mae is None) == (rmse is None)
         assert mae is None or mae.mean < rmse.mean
 
@@ -396,4 +428,6 @@ def test_no_rmse_is_below_its_mae(method, part):
 @pytest.mark.parametrize("metric", [name for name in METRICS if "objective" not in name])
 @pytest.mark.parametrize("method", ["l2", "hl-gaussian"])
 def test_the_default_representation_is_the_result(method, metric):
-    assert representation("ct", method, "default", metric) == published("ct", method, metric)
+    assert printed_representation("ct", method, "default", metric) == printed_result(
+        "ct", method, metric
+    )

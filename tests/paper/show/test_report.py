@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from softbins.paper.data import datasets
-from softbins.paper.run.plan import ARTEFACTS, plan
+from softbins.paper.run.plan import ARTEFACTS, plan_runs
 from softbins.paper.run.store import Store
-from softbins.paper.show import artefacts, figures, report
-from softbins.paper.show.cells import Cell, Row
+from softbins.paper.show import figures, paper_tables, report
+from softbins.paper.show.tables import Cell, Row
 from tests.paper.synthetic import FULL, fill, mae, record
 
 pytest.importorskip("matplotlib", reason="the page has figures, which need matplotlib")
 pytest.importorskip("jinja2", reason="the page is made with Jinja2")
 # Elements without an end.
 VOID = {"meta", "link", "br", "img", "path", "use"}
-SHORT = replace(FULL, name="short", epochs=0.01, seeds=2, full_grids=False)
+SHORT = replace(FULL, name="short", epoch_share=0.01, n_seeds=2, full_grids=False)
 
 
 class Page(HTMLParser):
@@ -57,7 +57,7 @@ def full(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def text(full):
-    return report.page("bike", FULL, full)
+    return report.report_page("bike", FULL, full)
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +73,8 @@ def small_data(monkeypatch):
         X, y = np.zeros((50, 3)), np.linspace(5, 95, 50)
         return datasets.Dataset(name, X, y, ("a", "b", "c"), 0.0, 100.0, "nowhere")
 
-    for module in (artefacts, figures, report):
-        monkeypatch.setattr(module, "load", load)
+    for module in (paper_tables, figures, report):
+        monkeypatch.setattr(module, "load_dataset", load)
 
 
 def test_elements_are_closed_and_names_are_unique(page):
@@ -123,13 +123,13 @@ def test_real_data_have_no_badge(text):
 
 
 def test_simulated_data_have_a_badge(store, small_data):
-    text = report.page("ct-simulated", SHORT, store)
+    text = report.report_page("ct-simulated", SHORT, store)
     assert '<span class="badge simulated">simulated data</span>' in text
     assert "CT Position (simulated)" in text
 
 
 def test_nothing_finished_is_a_page_as_well(store):
-    page = Page(report.page("bike", FULL, store))
+    page = Page(report.report_page("bike", FULL, store))
     words = " ".join(page.words)
     assert (page.badly_nested, page.open) == ([], [])
     assert "0 of 135 runs finished" in words
@@ -141,30 +141,30 @@ def test_data_that_are_not_here_leave_a_note(store, monkeypatch):
     def load(name, folder=None):
         raise ValueError("song.parquet: no such file")
 
-    for module in (artefacts, figures, report):
-        monkeypatch.setattr(module, "load", load)
-    words = " ".join(Page(report.page("song", SHORT, store)).words)
+    for module in (paper_tables, figures, report):
+        monkeypatch.setattr(module, "load_dataset", load)
+    words = " ".join(Page(report.report_page("song", SHORT, store)).words)
     assert "No figure: song.parquet: no such file" in words
 
 
 def test_without_grids_there_is_one_selection(store):
-    text = report.page("bike", SHORT, store)
+    text = report.report_page("bike", SHORT, store)
     assert "honest selection" not in text
     assert "At this scale each method has one setting" in text
 
 
 def test_what_records_say_is_text(store):
-    run = plan(["table"], "bike", SHORT)[0]
+    run = plan_runs(["table"], "bike", SHORT)[0]
     made_with = {"machine": "<script>alert(1)</script>"}
     store.write(run, record(run, mae(run)) | {"made_with": made_with})
-    text = report.page("bike", SHORT, store)
+    text = report.report_page("bike", SHORT, store)
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert text.count("<script>") == 1
 
 
 def test_the_same_records_give_the_same_page(store):
     fill(store, SHORT, artefacts=["sigma"])
-    assert report.page("bike", SHORT, store) == report.page("bike", SHORT, store)
+    assert report.report_page("bike", SHORT, store) == report.report_page("bike", SHORT, store)
 
 
 def test_a_page_is_written_whole_or_not_at_all(store, tmp_path):
@@ -180,7 +180,7 @@ def test_two_pictures_share_no_names():
         '<style type="text/css">*{stroke: red}</style><path id="p"/></defs>'
         '<use xlink:href="#p" clip-path="url(#p)"/></svg>'
     )
-    assert report.inline(svg, "a") == (
+    assert report.inline_svg(svg, "a") == (
         '<svg id="a" role="img" aria-labelledby="a-caption" viewBox="0 0 9 9"><defs>'
         '<style type="text/css">#a *{stroke: red}</style><path id="a-p"/></defs>'
         '<use xlink:href="#a-p" clip-path="url(#a-p)"/></svg>'
@@ -217,4 +217,4 @@ def test_runs_of_a_row(counts, words):
     [(0, "0 s"), (29.6, "30 s"), (90, "2 min"), (3599, "1 h 0 min"), (7384, "2 h 3 min")],
 )
 def test_durations(seconds, words):
-    assert report.duration(seconds) == words
+    assert report.duration_text(seconds) == words

@@ -1,1 +1,1 @@
-"""The paper's datasets: the original files, simulated stand-ins, and their splits."""
+"""The paper's datasets: the original files, their simulated stand-ins, and the splits of rows."""

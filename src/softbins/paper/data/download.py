@@ -1,4 +1,8 @@
-"""Files from the network, the one wanted out of an archive, and the hash it is remembered by."""
+"""Downloads, archives, and notes of what was downloaded.
+
+`softbins paper fetch` loads an archive, takes one member out of it, and writes a note with the
+member's hash. A later download whose member has another hash is refused.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +19,28 @@ from typing import Any
 from softbins._extras import optional_import
 from softbins._files import write_whole
 
-UCI = "https://archive.ics.uci.edu/static/public/"
-RETRIES = 2
-CHUNK = 2**16  # bytes between two flushes; pooch itself flushes after every 1024
+UCI_ADDRESS = "https://archive.ics.uci.edu/static/public/"
+DOWNLOAD_RETRIES = 2
+# A download is written to disk in pieces of this size. pooch's own pieces of 1024 bytes are slow.
+CHUNK_BYTES = 2**16
 
 
 def download(address: str, folder: Path, progress: bool = False) -> Path:
-    """The file at an address, kept in `folder`; what is there already is not loaded again.
+    """Load the file at an address into `folder`, unless it is there already, and return its path.
 
-    A transfer that breaks is repeated twice. pooch loads into a file of another name, so that
-    half a file never counts as the file.
+    A transfer that breaks is tried again. pooch gives the file its name only once it is complete,
+    so that half a file never counts as the file.
     """
     pooch, requests = optional_import("pooch", "paper"), optional_import("requests", "paper")
     name = address.rpartition("/")[2]
-    bar = progress and importlib.util.find_spec("tqdm") is not None
+    progress_bar = progress and importlib.util.find_spec("tqdm") is not None
     keeper = pooch.create(
-        folder, address.removesuffix(name), registry={name: None}, retry_if_failed=RETRIES
+        folder, address.removesuffix(name), registry={name: None}, retry_if_failed=DOWNLOAD_RETRIES
     )
     try:
-        loader = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK)
+        loader = pooch.HTTPDownloader(progressbar=progress_bar, chunk_size=CHUNK_BYTES)
         return Path(keeper.fetch(name, downloader=loader))
-    # First, because requests' errors are errors of the operating system too.
+    # This comes before OSError, because requests' errors are OSErrors as well.
     except requests.RequestException as error:
         raise OSError(
             f"{address}: cannot be downloaded ({error}); try again later, or load it with a "
@@ -47,8 +52,12 @@ def download(address: str, folder: Path, progress: bool = False) -> Path:
         ) from error
 
 
-def unpacked(path: Path, member: str) -> tuple[str, bytes]:
-    """A file's sha256, and the content of `member`, which it is or holds (.zip, .gz, both)."""
+def unpack(path: Path, member: str) -> tuple[str, bytes]:
+    """Read a file's sha256 and the content of `member`.
+
+    The file is a .zip archive that holds the member, or the member itself (.csv, .txt). Either may
+    be compressed once more with gzip.
+    """
     name = path.name.lower()
     suffix = Path(name.removesuffix(".gz")).suffix
     if suffix not in (".zip", ".csv", ".txt"):
@@ -57,10 +66,10 @@ def unpacked(path: Path, member: str) -> tuple[str, bytes]:
     digest = hashlib.sha256(data).hexdigest()
     try:
         data = gzip.decompress(data) if name.endswith(".gz") else data
-        return digest, _member(data, member) if suffix == ".zip" else data
+        return digest, _read_member(data, member) if suffix == ".zip" else data
     except MemoryError:
         raise
-    # Damage shows as whatever the readers trip over.
+    # A damaged file can make the readers raise almost any exception.
     except Exception as error:
         reason = str(error) or type(error).__name__
         raise ValueError(
@@ -69,17 +78,17 @@ def unpacked(path: Path, member: str) -> tuple[str, bytes]:
         ) from error
 
 
-def _member(data: bytes, member: str) -> bytes:
+def _read_member(data: bytes, member: str) -> bytes:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for name in archive.namelist():
             if PurePosixPath(name).name == member:
                 return archive.read(name)
-        held = ", ".join(archive.namelist()[:10])
-    raise ValueError(f"no {member} in it, only {held or 'nothing'}")
+        first_names = ", ".join(archive.namelist()[:10])
+    raise ValueError(f"no {member} in it, only {first_names or 'nothing'}")
 
 
-def remembered(note: Path) -> str | None:
-    """The hash in a note that `remember` wrote; None if there is no note."""
+def read_known_hash(note: Path) -> str | None:
+    """Read the member's hash from a note that `write_note` wrote; None if there is no note."""
     try:
         record = json.loads(note.read_bytes())
     except FileNotFoundError:
@@ -91,17 +100,19 @@ def remembered(note: Path) -> str | None:
     return str(record["member_sha256"])
 
 
-def remember(note: Path, record: dict[str, Any]) -> None:
-    """Note where a file came from, its hashes, and the time."""
+def write_note(note: Path, record: dict[str, Any]) -> None:
+    """Write down where a file came from and its hashes, together with the present time."""
     record = {**record, "when": datetime.now(UTC).isoformat(timespec="seconds")}
     write_whole(note, (json.dumps(record, indent=2) + "\n").encode())
 
 
-def check_same(what: str, digest: str, known: str | None, note: Path) -> None:
-    """Raise if a hash is not the remembered one."""
-    # Of the member and not of the archive, whose hash changes with whoever packs it.
+def check_hash(subject: str, digest: str, known: str | None, note: Path) -> None:
+    """Raise `ValueError` if the member's hash is not the one that the note knows.
+
+    Archives are not compared: their hash changes whenever somebody packs the same data anew.
+    """
     if known not in (None, digest):
         raise ValueError(
-            f"{what} is not the one fetched before: sha256 expected {known}, got {digest}; "
+            f"{subject} is not the one fetched before: sha256 expected {known}, got {digest}; "
             f"to accept it, remove {note}"
         )

@@ -1,1 +1,1 @@
-"""The paper's experiments: what to run, running it, and the store of finished runs."""
+"""The paper's runs: their plan, the store of their records, and the workers that train them."""

@@ -16,7 +16,7 @@ METHODS = (
     "mdn",
     "l2-softmax",
 )
-TITLES = {
+METHOD_TITLES = {
     "linear": "Linear Reg.",
     "l2": "l2",
     "hl-gaussian": "HL-Gaussian",
@@ -29,22 +29,26 @@ TITLES = {
     "l2-softmax": "l2+Softmax",
     "l2-many": "l2, 100 outputs",
 }
-# Section 4. An epsilon of 0.1 in each of 99 bins is no distribution, so that it is left out.
-GRIDS: Mapping[str, tuple[str, tuple[float, ...]]] = {
+# The parameter that a method chooses, and its values (Section 4). The paper's grid for epsilon also
+# has 0.1, which is left out: 0.1 in each of 99 bins adds up to more than 1.
+PARAMETER_GRIDS: Mapping[str, tuple[str, tuple[float, ...]]] = {
     "l2-noise": ("noise", (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)),
     "l2-clipping": ("clip", (0.01, 0.1, 1.0, 10.0)),
     "hl-uniform": ("epsilon", (1e-5, 1e-4, 1e-3, 1e-2)),
     "mdn": ("components", (2, 4, 8, 16, 32)),
 }
-# What a short run takes instead of the whole grid.
-MIDDLE = {"l2-noise": 1e-3, "l2-clipping": 0.1, "hl-uniform": 1e-4, "mdn": 8}
+# The one value of each grid that scales without full grids use.
+SINGLE_VALUES = {"l2-noise": 1e-3, "l2-clipping": 0.1, "hl-uniform": 1e-4, "mdn": 8}
 
 Parameters = dict[str, float | int]
 
 
-def grid(method: str, full: bool = True) -> list[Parameters]:
-    """The settings of a method to choose from."""
-    if method not in GRIDS:
+def parameter_grid(method: str, full: bool = True) -> list[Parameters]:
+    """The settings that a method is trained with: the whole grid, or one value of it.
+
+    A method without a grid has one setting without parameters.
+    """
+    if method not in PARAMETER_GRIDS:
         return [{}]
-    name, values = GRIDS[method]
-    return [{name: value} for value in values] if full else [{name: MIDDLE[method]}]
+    name, values = PARAMETER_GRIDS[method]
+    return [{name: value} for value in values] if full else [{name: SINGLE_VALUES[method]}]

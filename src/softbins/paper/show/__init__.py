@@ -1,1 +1,1 @@
-"""The paper's tables, figures, claims and report, made from a store of finished runs."""
+"""What the records of finished runs show: tables, figures, verdicts on claims, and one page."""

@@ -1,14 +1,16 @@
 """The paper's figures, drawn from the records of a store.
 
-A figure is a few panels. `make_figure` draws them side by side in one picture, `make_panels` one
-by one for pages that arrange them themselves. The same records give the same file.
+A figure consists of a few panels. `make_figure` draws them side by side in one picture,
+`make_panels` draws each of them alone, for pages that arrange them themselves. The same records
+give the same file, byte for byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,21 +18,21 @@ from numpy.typing import NDArray
 from softbins import plots
 from softbins._extras import optional_import
 from softbins._files import write_whole
-from softbins.paper.data.datasets import load, original, title
-from softbins.paper.run.methods import TITLES
+from softbins.paper.data.datasets import dataset_title, load_dataset, original_name
+from softbins.paper.run.methods import METHOD_TITLES
 from softbins.paper.run.plan import (
-    BINS,
+    BIN_COUNTS,
     CURVE_METHODS,
     SIGMAS,
     Run,
     Scale,
-    base,
-    curves,
-    with_bins,
-    with_sigma,
+    bin_count_runs,
+    curve_runs,
+    sigma_runs,
 )
 from softbins.paper.run.store import Store
-from softbins.paper.show.cells import Cell, cell
+from softbins.paper.show.experiment import Experiment, History
+from softbins.paper.show.tables import Cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +44,7 @@ PANELS: Mapping[str, tuple[str, ...]] = {
     "curves": ("gradient_norm", "train_rmse", "train_mae", "test_rmse", "test_mae"),
     "targets": ("targets",),
 }
-CAPTIONS = {
+FIGURE_CAPTIONS = {
     "bins": "Error of HL-Gaussian against its number of bins, beside l2 (Figure 1, a and b).",
     "sigma": "Error of HL-Gaussian against the width of its target, beside l2 (Figure 1, c).",
     "curves": "Gradient norms and errors during training (Figure 2 and its appendix).",
@@ -59,124 +61,130 @@ PANEL_CAPTIONS = {
     "mae": "MAE on training and test rows.",
     "targets": "Number of rows for each value of the target.",
 }
-UNITS = {"bike": "rentals per hour", "ct": "units of axial position", "song": "years"}
-SUFFIXES = (".svg", ".pdf")
+# What the lines in the panels of a figure are.
+LINE_CAPTIONS = {
+    "bins": " A line for HL-Gaussian with 10 to 500 bins, a level for l2.",
+    "sigma": " A line for HL-Gaussian with a σ of 0.25 to 8 bin widths, a level for l2.",
+    "curves": " Lines for l2, HL-OneBin and HL-Gaussian.",
+    "targets": "",
+}
+TARGET_UNITS = {"bike": "rentals per hour", "ct": "units of axial position", "song": "years"}
+PICTURE_SUFFIXES = (".svg", ".pdf")
 
-# Wong's palette, which those who do not see all colours can tell apart; the marks differ as well.
-COLOURS = {"l2": "#D55E00", "hl-onebin": "#009E73", "hl-gaussian": "#0072B2"}
-LINES = {"l2": "--", "hl-onebin": "-.", "hl-gaussian": "-"}
-STYLE = plots.PLAIN | {"axes.titlesize": 10, "legend.frameon": False}
+# Wong's palette, which people who do not see all colors can tell apart. The lines differ as well.
+COLORS = {"l2": "#D55E00", "hl-onebin": "#009E73", "hl-gaussian": "#0072B2"}
+LINE_STYLES = {"l2": "--", "hl-onebin": "-.", "hl-gaussian": "-"}
+PLOT_STYLE = plots.PLAIN | {"axes.titlesize": 10, "legend.frameon": False}
 
 Values = NDArray[np.float64]
 
 
 def make_figure(name: str, dataset: str, scale: Scale, store: Store) -> Figure | None:
-    """A figure with all its panels, or None if no run that it shows is finished."""
-    return _figure(name, PANELS[_known(name)], dataset, scale, store)
+    """Draw a figure with all its panels, or return None if no run that it shows is finished."""
+    return _draw_figure(name, _panels_of(name), Experiment(dataset, scale, store))
 
 
 def make_panels(name: str, dataset: str, scale: Scale, store: Store) -> dict[str, Figure]:
-    """The panels of a figure, each a figure of its own; none without finished runs."""
-    drawn = {p: _figure(name, (p,), dataset, scale, store) for p in PANELS[_known(name)]}
+    """Draw each panel of a figure as a figure of its own; none without finished runs."""
+    experiment = Experiment(dataset, scale, store)
+    drawn = {panel: _draw_figure(name, (panel,), experiment) for panel in _panels_of(name)}
     return {panel: figure for panel, figure in drawn.items() if figure is not None}
 
 
-def save(figure: Figure, path: str | Path) -> None:
+def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a figure to an .svg or .pdf file, whole or not at all."""
     suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(f"path: need a file that ends in {' or '.join(SUFFIXES)}, got '{path}'")
-    write_whole(path, _picture(figure, suffix))
+    if suffix not in PICTURE_SUFFIXES:
+        raise ValueError(
+            f"path: need a file that ends in {' or '.join(PICTURE_SUFFIXES)}, got '{path}'"
+        )
+    write_whole(path, _picture_bytes(figure, suffix))
 
 
 def svg_text(figure: Figure) -> str:
     """A figure as the text of an SVG file."""
-    return _picture(figure, ".svg").decode()
+    return _picture_bytes(figure, ".svg").decode()
 
 
-def caption(name: str, panel: str) -> str:
-    """What a panel shows, also for those who do not see it."""
-    lines = {
-        "bins": " A line for HL-Gaussian with 10 to 500 bins, a level for l2.",
-        "sigma": " A line for HL-Gaussian with a σ of 0.25 to 8 bin widths, a level for l2.",
-        "curves": " Lines for l2, HL-OneBin and HL-Gaussian.",
-        "targets": "",
-    }
-    return PANEL_CAPTIONS[panel] + lines[_known(name)]
+def panel_caption(name: str, panel: str) -> str:
+    """What a panel shows, in words that also serve people who cannot see it."""
+    return PANEL_CAPTIONS[panel] + LINE_CAPTIONS[name]
 
 
-def shown_runs(name: str, dataset: str, scale: Scale) -> list[Run]:
-    """The runs that decide whether there is anything to draw: all but the baseline's."""
+def _panels_of(name: str) -> tuple[str, ...]:
+    if name not in PANELS:
+        raise ValueError(f"figure: expected one of {', '.join(PANELS)}, got {name!r}")
+    return PANELS[name]
+
+
+def _drawn_runs(name: str, dataset: str, scale: Scale) -> list[Run]:
+    """The runs of which at least one must be finished: all but those of the baseline."""
     match name:
         case "bins":
-            groups = [with_bins(dataset, bins, scale) for bins in BINS]
+            groups = [bin_count_runs(dataset, count, scale) for count in BIN_COUNTS]
         case "sigma":
-            groups = [with_sigma(dataset, sigma, scale) for sigma in SIGMAS]
+            groups = [sigma_runs(dataset, sigma, scale) for sigma in SIGMAS]
         case "curves":
-            groups = [curves(dataset, method, scale) for method in CURVE_METHODS]
+            groups = [curve_runs(dataset, method, scale) for method in CURVE_METHODS]
         case _:
             groups = []
     return [run for group in groups for run in group]
 
 
-def _known(name: str) -> str:
-    if name not in PANELS:
-        raise ValueError(f"figure: expected one of {', '.join(PANELS)}, got {name!r}")
-    return name
-
-
-def _picture(figure: Figure, suffix: str) -> bytes:
-    with optional_import("matplotlib", "plots").rc_context(STYLE):
-        # The first layout is for ticks that may change with it; the second one fits.
+def _picture_bytes(figure: Figure, suffix: str) -> bytes:
+    with optional_import("matplotlib", "plots").rc_context(PLOT_STYLE):
+        # The first layout may change the ticks. This makes the second one, which is written, fit.
         figure.draw_without_rendering()
     return plots.picture(figure, suffix.removeprefix("."))
 
 
-def _figure(
-    name: str, panels: Sequence[str], dataset: str, scale: Scale, store: Store
-) -> Figure | None:
-    shown = shown_runs(name, dataset, scale)
-    if shown and not any(map(store.has, shown)):
+def _draw_figure(name: str, panels: Sequence[str], experiment: Experiment) -> Figure | None:
+    drawn = _drawn_runs(name, experiment.dataset, experiment.scale)
+    if drawn and not any(map(experiment.store.has, drawn)):
         return None
-    columns = min(3, len(panels))
-    rows = -(-len(panels) // columns)
-    size = (plots.SIZE[0] * columns, plots.SIZE[1] * rows)
-    with optional_import("matplotlib", "plots").rc_context(STYLE):
+    n_columns = min(3, len(panels))
+    n_lines = math.ceil(len(panels) / n_columns)
+    size = (plots.SIZE[0] * n_columns, plots.SIZE[1] * n_lines)
+    with optional_import("matplotlib", "plots").rc_context(PLOT_STYLE):
         figure: Figure = optional_import("matplotlib.figure", "plots").Figure(
             size, layout="constrained"
         )
         for place, panel in enumerate(panels, start=1):
-            axes = figure.add_subplot(rows, columns, place)
-            _draw(axes, name, panel, dataset, scale, store)
+            axes = figure.add_subplot(n_lines, n_columns, place)
+            _draw_panel(axes, name, panel, experiment)
     return figure
 
 
-def _draw(axes: Axes, name: str, panel: str, dataset: str, scale: Scale, store: Store) -> None:
+def _draw_panel(axes: Axes, name: str, panel: str, experiment: Experiment) -> None:
+    dataset, scale = experiment.dataset, experiment.scale
+    groups: dict[float, list[Run]]
     match name:
         case "bins":
             axes.set_xlabel("number of bins")
-            _sweep(axes, panel, BINS, with_bins, dataset, scale, store)
+            groups = {count: bin_count_runs(dataset, count, scale) for count in BIN_COUNTS}
+            _draw_sweep(axes, panel, groups, experiment)
         case "sigma":
             axes.set_xlabel("σ of the target (bin widths)")
-            _sweep(axes, panel, SIGMAS, with_sigma, dataset, scale, store)
+            groups = {sigma: sigma_runs(dataset, sigma, scale) for sigma in SIGMAS}
+            _draw_sweep(axes, panel, groups, experiment)
         case "curves":
-            _curves(axes, panel, dataset, scale, store)
+            _draw_curves(axes, panel, experiment)
         case _:
-            _targets(axes, dataset)
+            _draw_targets(axes, dataset)
 
 
-def _head(axes: Axes, what: str, how: str) -> None:
-    axes.set_title(f"{what}\n{how}", loc="left")
+def _set_title(axes: Axes, first_line: str, second_line: str) -> None:
+    axes.set_title(f"{first_line}\n{second_line}", loc="left")
 
 
-def _legend(axes: Axes, columns: int) -> None:
-    """Below the picture, where it covers no line. Nothing is drawn of runs that diverged."""
+def _add_legend(axes: Axes, n_columns: int) -> None:
+    """Add a legend below the picture, where it covers no line, if there is anything to explain."""
     if axes.get_legend_handles_labels()[0]:
         axes.legend(
             loc="upper center",
             bbox_to_anchor=(0.45, -0.2),
             fontsize=9,
-            ncols=columns,
+            ncols=n_columns,
             columnspacing=1.2,
         )
 
@@ -184,62 +192,62 @@ def _legend(axes: Axes, columns: int) -> None:
 # Figure 1
 
 
-def _sweep(
-    axes: Axes,
-    error: str,
-    values: Sequence[Any],
-    runs_with: Callable[[str, Any, Scale], list[Run]],
-    dataset: str,
-    scale: Scale,
-    store: Store,
+def _draw_sweep(
+    axes: Axes, error: str, groups: Mapping[float, list[Run]], experiment: Experiment
 ) -> None:
+    """Draw an error against the values of a parameter, each of which has a group of runs."""
+    dataset, l2 = experiment.dataset, experiment.method_runs("l2")
     for part in ("train", "test"):
         metric = f"{part}_{error}"
-        cells = [cell(runs_with(dataset, value, scale), metric, store) for value in values]
-        _points(axes, values, cells, part)
-        _baseline(axes, cell(base(dataset, "l2", scale), metric, store), part)
-    _log_ticks(axes, values)
-    axes.set_ylabel(f"{error.upper()} ({UNITS[original(dataset)]})")
-    _head(axes, f"{title(dataset)}, scale: {scale.name}", "mean ± standard error")
-    _legend(axes, columns=2)
+        cells = {value: experiment.mean_error(runs, metric) for value, runs in groups.items()}
+        _draw_points(axes, cells, part)
+        _draw_baseline(axes, experiment.mean_error(l2, metric), part)
+    _set_log_ticks(axes, list(groups))
+    axes.set_ylabel(f"{error.upper()} ({TARGET_UNITS[original_name(dataset)]})")
+    title = f"{dataset_title(dataset)}, scale: {experiment.scale.name}"
+    _set_title(axes, title, "mean ± standard error")
+    _add_legend(axes, n_columns=2)
 
 
-def _points(axes: Axes, values: Sequence[float], cells: Sequence[Cell], part: str) -> None:
-    found = [
-        (v, c.mean, c.stderr or 0.0) for v, c in zip(values, cells, strict=True) if _drawable(c)
+def _draw_points(axes: Axes, cells: Mapping[float, Cell], part: str) -> None:
+    points = [
+        (value, cell.mean, cell.stderr or 0.0)
+        for value, cell in cells.items()
+        if _is_drawable(cell)
     ]
-    if not found:
+    if not points:
         return
-    x, means, errors = np.array(found, dtype=np.float64).T
+    x, means, errors = np.array(points, dtype=np.float64).T
     axes.errorbar(
         x,
         means,
         yerr=errors,
-        color=COLOURS["hl-gaussian"],
+        color=COLORS["hl-gaussian"],
         linestyle="-" if part == "test" else "--",
         marker="o" if part == "test" else "s",
         markersize=4,
         markerfacecolor=None if part == "test" else "white",
         capsize=3,
-        label=f"{TITLES['hl-gaussian']}, {part}",
+        label=f"{METHOD_TITLES['hl-gaussian']}, {part}",
     )
 
 
-def _baseline(axes: Axes, l2: Cell, part: str) -> None:
-    if l2.mean is None or not _drawable(l2):
+def _draw_baseline(axes: Axes, l2: Cell, part: str) -> None:
+    if l2.mean is None or not _is_drawable(l2):
         return
     style = "-" if part == "test" else "--"
-    label = f"{TITLES['l2']}, {part}"
-    axes.axhline(l2.mean, color=COLOURS["l2"], linestyle=style, linewidth=1.2, label=label)
+    label = f"{METHOD_TITLES['l2']}, {part}"
+    axes.axhline(l2.mean, color=COLORS["l2"], linestyle=style, linewidth=1.2, label=label)
     spread = l2.stderr or 0.0
-    axes.axhspan(l2.mean - spread, l2.mean + spread, color=COLOURS["l2"], alpha=0.15, linewidth=0)
+    axes.axhspan(l2.mean - spread, l2.mean + spread, color=COLORS["l2"], alpha=0.15, linewidth=0)
 
 
-def _drawable(found: Cell) -> bool:
-    return found.mean is not None and bool(np.isfinite(found.mean))
+def _is_drawable(cell: Cell) -> bool:
+    """Whether runs are finished and none of them diverged."""
+    return cell.mean is not None and bool(np.isfinite(cell.mean))
 
 
-def _log_ticks(axes: Axes, values: Sequence[float]) -> None:
+def _set_log_ticks(axes: Axes, values: Sequence[float]) -> None:
     axes.set_xscale("log")
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.minorticks_off()
@@ -248,66 +256,75 @@ def _log_ticks(axes: Axes, values: Sequence[float]) -> None:
 # Figure 2
 
 
-def _curves(axes: Axes, quantity: str, dataset: str, scale: Scale, store: Store) -> None:
+def _draw_curves(axes: Axes, quantity: str, experiment: Experiment) -> None:
     for method in CURVE_METHODS:
-        records = [store.read(run) for run in curves(dataset, method, scale)]
-        histories = [record["history"] for record in records if record is not None]
+        histories = experiment.histories(method)
         if histories and quantity == "gradient_norm":
-            _gradient(axes, method, histories[0])
+            _draw_gradient_norm(axes, method, histories[0])
         elif histories:
-            _errors(axes, method, quantity, histories)
+            _draw_mean_curve(axes, method, quantity, histories)
     if axes.get_lines():
-        _log_heights(axes)
+        _set_log_heights(axes)
     axes.set_xlabel("epoch")
-    head = f"{title(dataset)}, scale: {scale.name}"
+    _name_curves(axes, quantity, experiment)
+    _add_legend(axes, n_columns=3)
+
+
+def _name_curves(axes: Axes, quantity: str, experiment: Experiment) -> None:
+    title = f"{dataset_title(experiment.dataset)}, scale: {experiment.scale.name}"
     if quantity == "gradient_norm":
         axes.set_ylabel("gradient norm (÷ its median)")
-        _head(axes, head, "last layer, first run")
+        _set_title(axes, title, "last layer, first run")
     else:
         part, error = quantity.split("_")
-        axes.set_ylabel(f"{part} {error.upper()} ({UNITS[original(dataset)]})")
-        _head(axes, head, "mean ± standard error")
-    _legend(axes, columns=3)
+        unit = TARGET_UNITS[original_name(experiment.dataset)]
+        axes.set_ylabel(f"{part} {error.upper()} ({unit})")
+        _set_title(axes, title, "mean ± standard error")
 
 
-def _gradient(axes: Axes, method: str, history: Mapping[str, Any]) -> None:
-    """One run: a mean over several would hide how the norm jumps from epoch to epoch."""
+def _draw_gradient_norm(axes: Axes, method: str, history: History) -> None:
+    """Draw the norms of one run: a mean of several would hide how they jump between epochs."""
     norms = _numbers(history["gradient_norm"])
     finite = norms[np.isfinite(norms)]
     if len(finite) and np.median(finite) > 0:
-        _line(axes, method, history["epoch"], norms / np.median(finite), linewidth=0.8)
+        _draw_line(axes, method, history["epoch"], norms / np.median(finite), linewidth=0.8)
 
 
-def _errors(axes: Axes, method: str, quantity: str, histories: Sequence[Mapping[str, Any]]) -> None:
-    runs = np.stack([_numbers(history[quantity]) for history in histories])
-    mean, epochs = runs.mean(0), histories[0]["epoch"]
+def _draw_mean_curve(axes: Axes, method: str, quantity: str, histories: Sequence[History]) -> None:
+    errors = np.stack([_numbers(history[quantity]) for history in histories])
+    mean, epochs = errors.mean(0), histories[0]["epoch"]
     if not np.isfinite(mean).any():
         return
-    if len(runs) > 1:
-        spread = runs.std(0, ddof=1) / np.sqrt(len(runs))
+    if len(errors) > 1:
+        spread = errors.std(0, ddof=1) / np.sqrt(len(errors))
         low, high = mean - spread, mean + spread
-        axes.fill_between(epochs, low, high, color=COLOURS[method], alpha=0.2, linewidth=0)
-    _line(axes, method, epochs, mean, linewidth=1.2)
+        axes.fill_between(epochs, low, high, color=COLORS[method], alpha=0.2, linewidth=0)
+    _draw_line(axes, method, epochs, mean, linewidth=1.2)
 
 
-def _line(axes: Axes, method: str, epochs: Any, values: Values, linewidth: float) -> None:
+def _draw_line(
+    axes: Axes, method: str, epochs: Sequence[int], values: Values, linewidth: float
+) -> None:
     axes.plot(
         epochs,
         values,
-        color=COLOURS[method],
-        linestyle=LINES[method],
+        color=COLORS[method],
+        linestyle=LINE_STYLES[method],
         linewidth=linewidth,
-        label=TITLES[method],
+        label=METHOD_TITLES[method],
     )
 
 
 def _numbers(values: Sequence[float | None]) -> Values:
-    """With NaN for what was not finite, so that a line has a gap there."""
+    """An array with NaN for None, which stands for a value that was not finite.
+
+    The line has a gap there.
+    """
     return np.array(values, dtype=np.float64)
 
 
-def _log_heights(axes: Axes) -> None:
-    """A logarithmic axis with plain numbers also where it spans less than a power of ten."""
+def _set_log_heights(axes: Axes) -> None:
+    """Make the y axis logarithmic, with plain numbers even if it spans less than a factor of 10."""
     ticker = optional_import("matplotlib.ticker", "plots")
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
@@ -318,10 +335,10 @@ def _log_heights(axes: Axes) -> None:
 # Figure 3
 
 
-def _targets(axes: Axes, dataset: str) -> None:
-    data = load(dataset)
-    axes.hist(data.y, bins=100, range=(data.low, data.high), color=COLOURS["hl-gaussian"])
-    axes.set_xlabel(f"target ({UNITS[original(dataset)]})")
+def _draw_targets(axes: Axes, dataset: str) -> None:
+    """Draw a histogram of the targets, which do not depend on the scale."""
+    data = load_dataset(dataset)
+    axes.hist(data.y, bins=100, range=(data.low, data.high), color=COLORS["hl-gaussian"])
+    axes.set_xlabel(f"target ({TARGET_UNITS[original_name(dataset)]})")
     axes.set_ylabel("rows")
-    # The data themselves, which do not depend on the scale.
-    _head(axes, title(dataset), f"{len(data.y):,} rows, 100 bins")
+    _set_title(axes, dataset_title(dataset), f"{len(data.y):,} rows, 100 bins")

@@ -8,46 +8,28 @@ from softbins.paper.run.methods import METHODS
 from softbins.paper.run.plan import (
     REPRESENTATIONS,
     Scale,
-    base,
-    candidates,
-    many_outputs,
-    plan,
-    representation,
-    wide,
+    candidate_settings,
+    many_output_runs,
+    method_runs,
+    representation_runs,
+    wide_network_runs,
 )
 from softbins.paper.run.store import Store
-from softbins.paper.show.artefacts import (
-    TABLES,
-    choose,
-    claims,
-    long_rows,
+from softbins.paper.show.entries import flat_entries
+from softbins.paper.show.paper_tables import (
+    TABLE_NAMES,
+    claims_table,
     main_table,
     make_table,
-    overview,
-    representations,
+    overview_table,
+    representation_table,
 )
-from softbins.paper.show.cells import METRICS
-from softbins.paper.show.published import Figure, published
+from softbins.paper.show.published import METRICS, PrintedNumber, printed_result
+from softbins.paper.show.selection import choose_setting
 
 TINY = Scale("tiny", 0.01, 3, 500, full_grids=True)
 SHORT = Scale("short", 0.01, 2, 500, full_grids=False)
 NOISES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-KEYS = {
-    "dataset",
-    "method",
-    "metric",
-    "scale",
-    "selection",
-    "split",
-    "parameters",
-    "mean",
-    "stderr",
-    "runs",
-    "planned",
-    "published_mean",
-    "published_stderr",
-    "agrees",
-}
 
 
 @pytest.fixture
@@ -80,7 +62,7 @@ def row(table, method):
     ],
 )
 def test_a_cell_has_the_mean_and_standard_error_of_its_finished_runs(store, values, mean, stderr):
-    write(store, base("bike", "l2", TINY), "test_mae", values)
+    write(store, method_runs("bike", "l2", TINY), "test_mae", values)
     cell = row(main_table("bike", TINY, store), "l2").cells["test_mae"]
     assert cell.mean == mean
     assert cell.stderr == (None if stderr is None else pytest.approx(stderr))
@@ -88,12 +70,12 @@ def test_a_cell_has_the_mean_and_standard_error_of_its_finished_runs(store, valu
 
 
 def test_a_diverged_run_shows_in_its_cell_and_is_missing_for_programs(store):
-    write(store, base("bike", "l2", TINY), "test_mae", [1.0, math.nan, 2.0])
+    write(store, method_runs("bike", "l2", TINY), "test_mae", [1.0, math.nan, 2.0])
     table = main_table("bike", TINY, store)
     cell = row(table, "l2").cells["test_mae"]
     assert math.isnan(cell.mean)
     assert (cell.stderr, cell.runs, cell.agrees) == (None, 3, None)
-    entry = next(e for e in long_rows(table) if (e["method"], e["metric"]) == ("l2", "test_mae"))
+    entry = next(e for e in flat_entries(table) if (e["method"], e["metric"]) == ("l2", "test_mae"))
     assert (entry["mean"], entry["stderr"], entry["runs"], entry["agrees"]) == (None, None, 3, None)
 
 
@@ -108,9 +90,9 @@ def test_a_diverged_run_shows_in_its_cell_and_is_missing_for_programs(store):
     ],
 )
 def test_agreement_is_within_two_combined_standard_errors(store, values, agrees):
-    write(store, base("bike", "l2", TINY), "test_mae", values)
+    write(store, method_runs("bike", "l2", TINY), "test_mae", values)
     cell = row(main_table("bike", TINY, store), "l2").cells["test_mae"]
-    assert cell.published == Figure(28.9984, 0.5244, "2899.84 ± 52.44")
+    assert cell.published == PrintedNumber(28.9984, 0.5244, "2899.84 ± 52.44")
     assert cell.agrees is agrees
 
 
@@ -130,7 +112,7 @@ def test_the_table_has_all_methods_and_metrics_in_the_paper_s_order(store):
 def judge(store, dataset, method, tests, validations):
     """Finish all runs of a grid so that the test rows prefer one setting, and others another."""
     for setting, test, validation in zip(
-        candidates(dataset, method, TINY), tests, validations, strict=True
+        candidate_settings(dataset, method, TINY), tests, validations, strict=True
     ):
         _, reported, held_out = setting
         write(store, reported, "test_mae", [test - 0.1, test, test + 0.1])
@@ -166,10 +148,10 @@ def test_a_diverged_setting_is_not_chosen(store):
 )
 def test_only_settings_with_the_most_runs_are_compared(store, finished, best, compared):
     # Their errors are 5, 4, 1, 2, 3: the third would be best.
-    settings = candidates("bike", "l2-noise", TINY)
+    settings = candidate_settings("bike", "l2-noise", TINY)
     for (_, runs, _), count, error in zip(settings, finished, [5, 4, 1, 2, 3], strict=True):
         write(store, runs, "test_mae", [error] * count)
-    choice = choose("bike", "l2-noise", TINY, store)
+    choice = choose_setting("bike", "l2-noise", TINY, store)
     assert choice.compared == compared
     assert choice.note == ("" if best is None else f"noise={NOISES[best]:g}")
     table = main_table("bike", TINY, store)
@@ -180,16 +162,16 @@ def test_only_settings_with_the_most_runs_are_compared(store, finished, best, co
 
 
 def test_without_runs_to_judge_by_nothing_is_reported(store):
-    for _, reported, _ in candidates("ct", "l2-noise", TINY):
+    for _, reported, _ in candidate_settings("ct", "l2-noise", TINY):
         write(store, reported, "test_mae", [1.0] * 3)
     cell = row(main_table("ct", TINY, store, "honest"), "l2-noise").cells["test_mae"]
     assert (cell.mean, cell.runs, cell.planned) == (None, 0, 3)
-    assert cell.published == published("ct", "l2-noise", "test_mae")
+    assert cell.published == printed_result("ct", "l2-noise", "test_mae")
 
 
 @pytest.mark.parametrize("selection", ["paper", "honest"])
 def test_a_short_scale_has_one_setting_which_needs_no_judging(store, selection):
-    ((_, runs, _),) = candidates("ct", "l2-noise", SHORT)
+    ((_, runs, _),) = candidate_settings("ct", "l2-noise", SHORT)
     write(store, runs, "test_mae", [1.0, 2.0])
     table = main_table("ct", SHORT, store, selection)
     chosen = row(table, "l2-noise")
@@ -213,7 +195,7 @@ def test_a_short_scale_has_one_setting_which_needs_no_judging(store, selection):
 def test_the_paper_s_figure_is_that_of_the_same_data_and_split(
     store, dataset, split, method, printed
 ):
-    _, runs, _ = candidates(dataset, method, SHORT, split)[0]
+    _, runs, _ = candidate_settings(dataset, method, SHORT, split)[0]
     write(store, runs, "test_mae", [6.0, 8.0])
     table = main_table(dataset, SHORT, store, split=split)
     cell = row(table, method).cells["test_mae"]
@@ -228,8 +210,13 @@ def test_the_paper_s_figure_is_that_of_the_same_data_and_split(
 
 def test_representations_are_a_metric_and_a_loss_in_each_row(store):
     for i, variant in enumerate(REPRESENTATIONS):
-        write(store, representation("ct", "hl-gaussian", variant, TINY), "test_rmse", [i, i, i + 3])
-    table = representations("ct", TINY, store)
+        write(
+            store,
+            representation_runs("ct", "hl-gaussian", variant, TINY),
+            "test_rmse",
+            [i, i, i + 3],
+        )
+    table = representation_table("ct", TINY, store)
     labels = [row.labels for row in table.rows]
     assert labels[:2] == [("Train MAE", "l2"), ("Train MAE", "HL-Gaussian")]
     assert labels[-1] == ("Test RMSE", "HL-Gaussian")
@@ -241,10 +228,10 @@ def test_representations_are_a_metric_and_a_loss_in_each_row(store):
 
 
 def test_representations_share_their_default_with_the_main_table(store):
-    write(store, base("bike", "l2", TINY), "test_mae", [1.0, 2.0, 3.0])
+    write(store, method_runs("bike", "l2", TINY), "test_mae", [1.0, 2.0, 3.0])
     cell = next(
         row.cells["default"]
-        for row in representations("bike", TINY, store).rows
+        for row in representation_table("bike", TINY, store).rows
         if row.labels == ("Test MAE", "l2")
     )
     assert (cell.mean, cell.published) == (2.0, None)
@@ -264,22 +251,22 @@ def test_representations_share_their_default_with_the_main_table(store):
     ],
 )
 def test_claims_stand_beside_what_the_text_says(store, dataset, method, metric, mean, printed):
-    write(store, many_outputs(dataset, SHORT), "test_mae_of_best_output", [0.5, 1.5])
-    write(store, base(dataset, "l2", SHORT), "test_mae", [1.0, 3.0])
-    write(store, wide(dataset, SHORT), "test_mae", [2.0, 4.0])
-    cell = row(claims(dataset, SHORT, store), method).cells[metric]
+    write(store, many_output_runs(dataset, SHORT), "test_mae_of_best_output", [0.5, 1.5])
+    write(store, method_runs(dataset, "l2", SHORT), "test_mae", [1.0, 3.0])
+    write(store, wide_network_runs(dataset, SHORT), "test_mae", [2.0, 4.0])
+    cell = row(claims_table(dataset, SHORT, store), method).cells[metric]
     found = None if cell.mean is None or math.isnan(cell.mean) else cell.mean
     assert found == mean
     assert (None if cell.published is None else cell.published.printed) == printed
 
 
 def test_only_the_network_with_many_outputs_has_a_best_one(store):
-    cells = [row.cells["test_mae_of_best_output"] for row in claims("ct", TINY, store).rows]
+    cells = [row.cells["test_mae_of_best_output"] for row in claims_table("ct", TINY, store).rows]
     assert [cell.planned for cell in cells] == [0, 3, 0]
 
 
 def test_the_overview_counts_what_is_there_beside_what_is_printed(tmp_path):
-    table = overview(["bike", "ct"], tmp_path)
+    table = overview_table(["bike", "ct"], tmp_path)
     bike, ct = table.rows
     assert bike.labels == ("Bike Sharing",)
     assert [cell.mean for cell in bike.cells.values()] == [13903, 3476, 16, 0, 1000]
@@ -297,7 +284,7 @@ def test_the_overview_counts_what_is_there_beside_what_is_printed(tmp_path):
 # By name, and for programs
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", TABLE_NAMES)
 def test_tables_are_made_by_name(store, name):
     assert make_table(name, "bike", TINY, store).name == name
 
@@ -329,50 +316,4 @@ def test_what_does_not_exist_is_named(store, arguments, message):
 
 def test_an_overview_of_nothing_is_refused():
     with pytest.raises(ValueError, match="datasets: need at least one of bike, ct"):
-        overview([])
-
-
-def test_long_rows_have_every_method_and_metric_once(store):
-    for number, run in enumerate(plan(["table"], "bike", SHORT)):
-        store.write(run, {"scores": dict.fromkeys(METRICS, number + 0.5)})
-    rows = long_rows(main_table("bike", SHORT, store))
-    pairs = [(entry["method"], entry["metric"]) for entry in rows]
-    assert pairs == [(method, metric) for method in METHODS for metric in METRICS]
-    assert all(set(entry) == KEYS for entry in rows)
-    assert rows[0] == {
-        "dataset": "bike",
-        "method": "linear",
-        "metric": "train_objective",
-        "scale": "short",
-        "selection": "paper",
-        "split": "random",
-        "parameters": None,
-        "mean": 1.0,
-        "stderr": 0.5,
-        "runs": 2,
-        "planned": 2,
-        "published_mean": None,
-        "published_stderr": None,
-        "agrees": None,
-    }
-    noise = next(entry for entry in rows if entry["method"] == "l2-noise")
-    assert noise["parameters"] == "noise=0.001"
-    gaussian = rows[pairs.index(("hl-gaussian", "test_mae"))]
-    assert (gaussian["published_mean"], gaussian["published_stderr"]) == (24.9521, 0.1328)
-
-
-def test_long_rows_of_representations_name_the_variant(store):
-    rows = long_rows(representations("ct", TINY, store))
-    assert all(set(entry) == KEYS | {"variant"} for entry in rows)
-    places = [(e["method"], e["metric"], e["variant"]) for e in rows]
-    assert len(set(places)) == len(places) == 32
-    fixed = rows[places.index(("l2", "test_mae", "fixed"))]
-    assert (fixed["mean"], fixed["runs"], fixed["published_mean"]) == (None, 0, 2.9198)
-
-
-def test_long_rows_of_the_overview_name_the_dataset(tmp_path):
-    rows = long_rows(overview(["bike", "ct"], tmp_path))
-    assert {entry["dataset"] for entry in rows} == {"bike", "ct"}
-    assert {entry["method"] for entry in rows} == {None}
-    first = rows[0]
-    assert (first["metric"], first["mean"], first["published_mean"]) == ("train", 13903, 13911)
+        overview_table([])

@@ -13,8 +13,8 @@ from softbins import NeuralRegressor
 from softbins.nn.objectives import make_objective
 from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import Settings, Trainer
-from softbins.paper.data.originals import CT, SONG
-from softbins.paper.data.simulate import simulate_ct, simulate_song
+from softbins.paper.data.simulation import simulate_ct, simulate_song
+from softbins.paper.data.specifications import CT, SONG
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 REAL_TARGETS = SHARED / "ct" / "reference_53500.npy.gz"
@@ -83,18 +83,20 @@ def test_a_seed_gives_the_same_data_and_another_seed_others(simulate):
 
 
 @pytest.mark.parametrize(
-    ("simulate", "rows", "seed", "message"),
+    ("simulate", "n_rows", "seed", "message"),
     [
-        pytest.param(simulate_ct, 96, 0, "rows: need at least 97, one for each.*got 96", id="ct"),
-        pytest.param(simulate_ct, -1, 0, "rows: need at least 97.*got -1", id="ct-negative"),
-        pytest.param(simulate_song, 0, 0, "rows: need at least 1.*got 0", id="song"),
-        pytest.param(simulate_ct, 97, -1, "seed: need 0 or more, got -1", id="ct-seed"),
-        pytest.param(simulate_song, 1, -2, "seed: need 0 or more, got -2", id="song-seed"),
+        pytest.param(
+            simulate_ct, 96, 0, "^n_rows: need at least 97, one for each.*got 96", id="ct"
+        ),
+        pytest.param(simulate_ct, -1, 0, "^n_rows: need at least 97.*got -1", id="ct-negative"),
+        pytest.param(simulate_song, 0, 0, "^n_rows: need at least 1.*got 0", id="song"),
+        pytest.param(simulate_ct, 97, -1, "^seed: need 0 or more, got -1", id="ct-seed"),
+        pytest.param(simulate_song, 1, -2, "^seed: need 0 or more, got -2", id="song-seed"),
     ],
 )
-def test_impossible_arguments_are_refused(simulate, rows, seed, message):
+def test_impossible_arguments_are_refused(simulate, n_rows, seed, message):
     with pytest.raises(ValueError, match=message):
-        simulate(rows, seed)
+        simulate(n_rows, seed)
 
 
 # CT Position
@@ -113,7 +115,7 @@ def test_every_patient_has_slices_in_order(rows):
 
 def test_full_size_ct_is_the_default_and_resembles_the_real_one():
     data = ct()
-    assert data.X.shape == (CT.rows, 384)
+    assert data.X.shape == (CT.n_rows, 384)
     assert len(np.unique(data.groups)) == 97
     low, high = CT.target_range
     assert low <= data.y.min() < 6
@@ -271,7 +273,7 @@ def test_linear_regression_on_few_songs():
 def test_songs_at_full_size():
     """Measured: linear 9.537, network 8.712 after 15 epochs (8.745 after 9)."""
     data = song()
-    assert data.X.shape == (SONG.rows, 90)
+    assert data.X.shape == (SONG.n_rows, 90)
     linear = linear_rmse(data, 0.1)
     assert 9.3 < linear < 9.8
     train, test = split(len(data.y), 0.1)

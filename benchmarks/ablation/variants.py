@@ -1,0 +1,105 @@
+"""Each part of HistogramRegressor left out in turn: what it is called, and how it is left out.
+
+Parts that are parameters are turned off by them, others by their number in the defaults, and two
+by putting another function in the place of one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest.mock import patch
+
+from softbins import HistogramRegressor
+from softbins.calibration import Temperature
+from softbins.nn.objectives import Objective
+from softbins.tabular import fit
+from softbins.tabular.defaults import DEFAULTS, BySize, Defaults
+from softbins.tabular.objectives import learnt_part
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A regressor of a preset without one of its parts, or with nothing left out."""
+
+    part: str
+    preset: str = "default"
+    parameters: dict[str, Any] = field(default_factory=dict)
+    defaults: Defaults = DEFAULTS
+    replaced: dict[str, Any] = field(default_factory=dict)
+    """Functions of the library, by their full names, and what takes their place in a fit."""
+
+    @property
+    def name(self) -> str:
+        """What records know it by."""
+        return self.part if self.preset == "default" else f"{self.preset}: {self.part}"
+
+    def regressor(self, seed: int) -> HistogramRegressor:
+        """A regressor that is not yet fitted."""
+        kind = type("Variant", (HistogramRegressor,), {"_defaults": self.defaults})
+        made: HistogramRegressor = kind(preset=self.preset, random_state=seed, **self.parameters)
+        return made
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """What is replaced is so inside."""
+        with ExitStack() as stack:
+            for name, value in self.replaced.items():
+                stack.enter_context(patch(name, value))
+            yield
+
+
+def _with(group: str, **changes: Any) -> Defaults:
+    return replace(DEFAULTS, **{group: replace(getattr(DEFAULTS, group), **changes)})
+
+
+def _with_budget(preset: str, **changes: Any) -> Defaults:
+    budget = replace(DEFAULTS.presets[preset], **changes)
+    return replace(DEFAULTS, presets=DEFAULTS.presets | {preset: budget})
+
+
+_choose_objective = fit.choose_objective
+
+
+def _blurred_alone(*arguments: Any) -> Objective:
+    return learnt_part(_choose_objective(*arguments))
+
+
+NOTHING = "nothing"
+REFIT = DEFAULTS.presets["default"].refit_epochs, DEFAULTS.presets["default"].refit_rate
+VARIANTS = (
+    Variant(NOTHING),
+    Variant("blurred head", parameters={"blur": None}),
+    Variant("sharp head", replaced={"softbins.tabular.fit.choose_objective": _blurred_alone}),
+    Variant("embeddings", parameters={"embeddings": False}),
+    Variant("Muon", parameters={"optimizer": "adam", "learning_rate": 0.01}),
+    Variant("trees", parameters={"trees": False}),
+    Variant(
+        "temperature and finer bins",
+        replaced={
+            "softbins.tabular.aggregate.fit_sharpness": lambda *_: (1, Temperature(1.0)),
+        },
+    ),
+    Variant("finer bins", defaults=_with("calibration", max_bin_splits=1)),
+    Variant("bins by noise", defaults=_with("bins", min_density_ratio=math.inf)),
+    Variant("bins by tails", defaults=_with("bins", heavy_tail_share=0.0)),
+    Variant("robust scaling", parameters={"scaling": "standard"}),
+    Variant("refit on all rows", defaults=_with_budget("default", refit_epochs=0.0)),
+    Variant("least number of steps", defaults=_with_budget("default", min_steps=1)),
+    Variant(NOTHING, "fast"),
+    Variant("pruning", "fast", defaults=_with_budget("fast", prune_members=False)),
+    Variant(
+        "longer refit",
+        "fast",
+        defaults=_with_budget("fast", refit_epochs=REFIT[0], refit_rate=REFIT[1]),
+    ),
+    Variant(
+        "faster trees",
+        "fast",
+        defaults=_with_budget("fast", tree_speedup=BySize(((math.inf, 1),))),
+    ),
+)
+BY_NAME = {variant.name: variant for variant in VARIANTS}
