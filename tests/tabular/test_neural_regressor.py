@@ -323,7 +323,7 @@ BAD = {
     "lengths": (lambda x, y: (x, y[:-1], None), "inconsistent numbers of samples"),
     "negative weight": (lambda x, y: (x, y, with_value(np.ones(40), -1.0)), "-1.0 at 5"),
     "zero weights": (lambda x, y: (x, y, np.zeros(40)), "all weights are zero"),
-    "weight shape": (lambda x, y: (x, y, np.ones(3)), r"sample_weight: shape \(3,\)"),
+    "weight shape": (lambda x, y: (x, y, np.ones(3)), rX),
 }
 
 
