@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from softbins._text import shown
+from softbins._core.text import shown
 from softbins.evaluation import compare_methods, comparison_page
 from softbins.report.comparison import draw_comparison, summarize_folds
 from tests.report.parsed_page import Page

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from softbins import Bins, Histogram, NeuralRegressor, load, scores
-from softbins._text import shown
+from softbins._core.text import shown
 from softbins.evaluation import Evaluation, evaluate
 from softbins.report.description import aggregator_of
 from softbins.report.evaluation_page import distribution_figures

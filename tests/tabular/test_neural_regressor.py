@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from softbins import Bins, Histogram, HistogramRegressor, ModelFileError, NeuralRegressor, load
-from softbins._model_file import read, write
+from softbins._core.model_file import read, write
 from softbins.nn.objectives import METHODS
 from tests.tabular.quick import with_few_rounds
 

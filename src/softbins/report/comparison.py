@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from softbins import plots
-from softbins._files import write_whole
-from softbins._text import aligned
+from softbins._core.files import write_whole
+from softbins._core.text import aligned
 from softbins.report.cross_validation import cross_validate
 from softbins.report.page import Page, figure_of, picture_of
 from softbins.tabular.columns import Columns

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import softbins
 from softbins import plots
-from softbins._extras import optional_import
-from softbins._text import shown
+from softbins._core.extras import optional_import
+from softbins._core.text import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softbins import plots
-from softbins._extras import optional_import
-from softbins._files import write_whole
+from softbins._core.extras import optional_import
+from softbins._core.files import write_whole
 from softbins.paper.data.datasets import dataset_title, load_dataset, original_name
 from softbins.paper.run.methods import METHOD_TITLES
 from softbins.paper.run.plan import (

@@ -14,8 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from softbins._extras import optional_import
-from softbins._files import write_whole
+from softbins._core.extras import optional_import
+from softbins._core.files import write_whole
 from softbins.paper.data.datasets import (
     dataset_title,
     is_simulated,

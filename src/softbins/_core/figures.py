@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from softbins._extras import optional_import
+from softbins._core.extras import optional_import
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
