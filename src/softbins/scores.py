@@ -16,8 +16,7 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from softbins._core.checks import Array, checked_levels
-from softbins._core.checks import checked_level as checked_level
+from softbins._core.checks import Array, checked_level, checked_levels
 from softbins._core.forecast_checks import checked_targets
 from softbins._core.interval_scores import (
     Levels,

@@ -247,7 +247,7 @@ def _default_preset() -> PresetBudget:
     # which only one fold does, is not for this preset.
     return PresetBudget(
         members=BySize(((1_000, 8), (3_000, 16), (25_000, 12), (math.inf, 8))),
-        epochs=BySize(((25_000, 80), (math.inf, 100))),
+        epochs=BySize(((25_000, 76), (math.inf, 100))),
         min_steps=700,
         prune_members=False,
         refit_epochs=0.1,
