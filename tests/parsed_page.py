@@ -39,7 +39,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.words += data
-        if self.value is not None:
+        if self.value:
             self.cells.append((float(self.value), data))
         if self.open and self.open[-1] in ("dt", "dd"):
             self.facts.append(data)
