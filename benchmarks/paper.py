@@ -20,11 +20,12 @@ from typing import Any
 
 import torch
 
-from softbins.paper.data.datasets import load
-from softbins.paper.run.execute import _Stack
-from softbins.paper.run.plan import ARTEFACTS, SCALES, Run, base, runs_for
-from softbins.paper.run.runner import run_all, stacks
+from softbins.paper.data.datasets import load_dataset
+from softbins.paper.run.plan import ARTEFACTS, SCALES, Run, artefact_runs, method_runs
+from softbins.paper.run.stacks import make_stacks
 from softbins.paper.run.store import Store
+from softbins.paper.run.training import StackTraining
+from softbins.paper.run.workers import run_all
 
 RESULT = Path(__file__).parent.parent / "results" / "paper_cost.json"
 FOUR = ("l2", "hl-gaussian", "hl-onebin", "l2-softmax")
@@ -36,7 +37,7 @@ def bike_seconds(workers: int, epochs: int = 500) -> float:
     runs = [
         replace(run, patience=None, epochs=epochs)
         for method in FOUR
-        for run in base("bike", method, PAPER)
+        for run in method_runs("bike", method, PAPER)
     ]
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
@@ -47,7 +48,7 @@ def bike_seconds(workers: int, epochs: int = 500) -> float:
 def epoch_seconds(stack: tuple[Run, ...]) -> float:
     """Seconds for an epoch of a stack, from a few steps; the best of three."""
     with tempfile.TemporaryDirectory() as folder:
-        trainer = _Stack(stack, Store(folder), load(stack[0].dataset)).trainer
+        trainer = StackTraining(stack, Store(folder), load_dataset(stack[0].dataset)).trainer
         batches = trainer._batches()
         trainer.network.train()
         count = min(trainer.steps - 1, 20)
@@ -71,7 +72,7 @@ def core_hours(dataset: str, artefact: Any) -> float:
     """Predicted for all runs of an artefact; stacks that differ in a number only cost the same."""
     known: dict[Any, float] = {}
     total = 0.0
-    for stack in stacks(runs_for(artefact, dataset, PAPER)):
+    for stack in make_stacks(artefact_runs(artefact, dataset, PAPER)):
         run = stack[0]
         if run.method == "linear":
             continue
@@ -100,7 +101,7 @@ def main() -> None:
     for dataset in ("ct-simulated", "song-simulated"):
         hours = {}
         for artefact in ARTEFACTS:
-            if runs_for(artefact, dataset, PAPER):
+            if artefact_runs(artefact, dataset, PAPER):
                 hours[artefact] = core_hours(dataset, artefact)
                 print(dataset, artefact, f"{hours[artefact]:.1f} h", file=sys.stderr, flush=True)
         record["core_hours"][dataset] = hours

@@ -175,8 +175,16 @@ def ablation(results: Path) -> str:
 
 def _ablation_of(found: dict[str, Any], title: str) -> str:
     columns = {**MEASURES, "width": "width of 90% intervals", "seconds": "time"}
-    rows = [[row["part"], *(_growth(row[name]) for name in columns)] for row in found["rows"]]
-    return table([f"without, {found['tables']} {title}", *columns.values()], rows)
+    rows = [
+        [row["part"], *(_growth(row[name]) for name in columns), _points(row.get("coverage"))]
+        for row in found["rows"]
+    ]
+    head = [f"without, {found['tables']} {title}", *columns.values(), "farther from 90%"]
+    return table(head, rows)
+
+
+def _points(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:+.1f} points".replace("-", "−")
 
 
 def _growth(ratio: float | None) -> str:

@@ -216,12 +216,13 @@ def put_record(folder, name, record):
 
 def test_the_table_of_parts_is_made_from_its_record(tmp_path):
     row = {"part": "trees", "mae": 1.012, "rmse": 0.996, "crps": 1.0, "width": None, "seconds": 0.5}
+    row["coverage"] = -0.002
     record = {"development": {"tables": 27, "rows": [row]}, "heldout": {"tables": 7, "rows": [row]}}
     put_record(tmp_path, "ablation", record)
     text = script("tables").ablation(tmp_path)
     assert "| without, 27 development tables | MAE | RMSE | CRPS |" in text
     assert "| without, 7 held-out tables |" in text
-    assert text.count("| trees | +1.2% | −0.4% | +0.0% |  | −50.0% |\n") == 2
+    assert text.count("| trees | +1.2% | −0.4% | +0.0% |  | −50.0% | −0.2 points |\n") == 2
 
 
 def test_the_table_of_parts_says_who_makes_it(tmp_path):

@@ -15,9 +15,9 @@ from softbins import (
     HistogramLoss,
     OneBin,
     Similarity,
-    _loss_table,
     gradient_bound,
 )
+from softbins._core import loss_table
 from tests.instances import BINS, cases, targets
 
 EQUAL = BINS["equal"]
@@ -114,16 +114,16 @@ def test_a_target_that_is_not_finite_is_found_wherever_it_is(bad, shape):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("bad", NOT_FINITE)
 def test_the_table_finds_a_target_that_is_not_finite(bad, shape, nan_has_a_cell):
-    if _loss_table.NAN_HAS_A_CELL and not nan_has_a_cell:
+    if loss_table.NAN_HAS_A_CELL and not nan_has_a_cell:
         pytest.skip("on this processor NaN has a cell")
     logits, y = batch(EQUAL, *shape)
     y.view(-1)[-2] = bad
     target = Gaussian.of_bins(1.0)
-    table = _loss_table.table_for(target, EQUAL, logits, y)
+    table = loss_table.table_for(target, EQUAL, logits, y)
     assert table is not None
     total, known = y.numel(), {"target": target, "bins": EQUAL, "table": table}
     with pytest.raises(ValueError, match=f"y: 1 of {total} values are NaN or infinite"):
-        _loss_table.histogram_loss(logits, y, **known, over=total, nan_has_a_cell=nan_has_a_cell)
+        loss_table.histogram_loss(logits, y, **known, over=total, nan_has_a_cell=nan_has_a_cell)
 
 
 @pytest.mark.parametrize("size", BATCHES)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from scipy.stats import binom, norm
 
-from softbins import Bins, Histogram, _figures, plots, scores
+from softbins import Bins, Histogram, plots, scores
+from softbins._core import figures
 from tests.instances import BINS
 
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="pictures need matplotlib")
@@ -332,7 +333,7 @@ def test_methods_are_bars_with_their_errors():
     assert axes.yaxis_inverted()  # the first on top
     segment = axes.collections[0].get_segments()[0]
     assert segment.tolist() == [[1.5, 0.0], [2.5, 0.0]]
-    assert _figures.picture(axes.figure, "svg")
+    assert figures.picture(axes.figure, "svg")
 
 
 # All of them
@@ -370,7 +371,7 @@ def test_given_axes_are_drawn_on_and_returned(name):
     ("name", "kind"), [*((name, "svg") for name in PLOTS), ("training", "pdf"), ("training", "png")]
 )
 def test_the_same_input_gives_the_same_file(name, kind):
-    first, second = (_figures.picture(draw(name).figure, kind) for _ in range(2))
+    first, second = (figures.picture(draw(name).figure, kind) for _ in range(2))
     assert first == second
     assert len(first) > 1000
 
@@ -379,7 +380,7 @@ def test_the_same_input_gives_the_same_file(name, kind):
 def test_nothing_is_cut_off_at_the_size_of_a_phone(name):
     figure = draw(name).figure
     figure.draw_without_rendering()
-    box, (width, height) = figure.get_tightbbox(), _figures.SIZE
+    box, (width, height) = figure.get_tightbbox(), figures.SIZE
     assert tuple(figure.get_size_inches()) == (width, height)
     assert box.x0 >= -0.01
     assert box.y0 >= -0.01
@@ -389,8 +390,8 @@ def test_nothing_is_cut_off_at_the_size_of_a_phone(name):
 
 @pytest.mark.parametrize("name", PLOTS)
 def test_inline_pictures_have_names_of_their_own_and_the_ink_of_the_page(name):
-    svg = _figures.picture(draw(name).figure, "svg").decode()
-    body = _figures.inline(svg, "mine")
+    svg = figures.picture(draw(name).figure, "svg").decode()
+    body = figures.inline(svg, "mine")
     root = ElementTree.fromstring(body)
     assert root.get("id") == "mine"
     assert root.get("width") is None
@@ -400,7 +401,7 @@ def test_inline_pictures_have_names_of_their_own_and_the_ink_of_the_page(name):
     assert len(set(ids)) == len(ids)
     used = [v[1:] for e in root.iter() for k, v in e.items() if k.endswith("href")]
     assert set(used) <= set(ids)
-    assert _figures.INK not in body
+    assert figures.INK not in body
     assert "currentColor" in body
 
 
@@ -467,9 +468,9 @@ def test_bad_input_names_the_argument_and_leaves_no_figure(name):
 def test_the_style_ends_and_leaves_all_other_settings_alone():
     settings = pyplot.matplotlib.rcParams
     before = dict(settings)
-    with _figures.style(**{"axes.facecolor": "none"}):
+    with figures.style(**{"axes.facecolor": "none"}):
         assert settings["axes.facecolor"] == "none"
-        assert settings["text.color"] == _figures.INK
+        assert settings["text.color"] == figures.INK
         # As the backend of a notebook does when it is loaded by the first figure.
         settings["interactive"] = not before["interactive"]
     changed = {name for name, value in settings.items() if value != before[name]}

@@ -75,8 +75,8 @@ def judged(variant: Variant, split: tables.Split, seed: int) -> Record:
     }
 
 
-def _intervals(model: HistogramRegressor, split: tables.Split) -> list[tuple[float, float]]:
-    """Coverage and mean width of the intervals, as far as held-out rows allow."""
+def _intervals(model: HistogramRegressor, split: tables.Split) -> list[tuple[float, ...]]:
+    """Nominal coverage, coverage and mean width of intervals, as far as held-out rows allow."""
     found = []
     for coverage in COVERAGES:
         try:
@@ -84,7 +84,7 @@ def _intervals(model: HistogramRegressor, split: tables.Split) -> list[tuple[flo
         except ValueError:  # too few rows calibrate for so much
             break
         inside = (low <= split.y_test) & (split.y_test <= high)
-        found.append((float(inside.mean()), float((high - low).mean())))
+        found.append((coverage, float(inside.mean()), float((high - low).mean())))
     return found
 
 

@@ -87,6 +87,10 @@ VARIANTS = (
     Variant("bins by noise", defaults=_with("bins", min_density_ratio=math.inf)),
     Variant("bins by tails", defaults=_with("bins", heavy_tail_share=0.0)),
     Variant("robust scaling", parameters={"scaling": "standard"}),
+    Variant(
+        "folds without duplicates",
+        defaults=_with("folds", min_rows_without_duplicates=10**9),
+    ),
     Variant("refit on all rows", defaults=_with_budget("default", refit_epochs=0.0)),
     Variant("least number of steps", defaults=_with_budget("default", min_steps=1)),
     Variant(NOTHING, "fast"),

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softbins._checks import numeric_array
-from softbins._tensor_checks import require
+from softbins._core.checks import numeric_array
+from softbins._core.tensor_checks import require
 
 Values = Tensor | NDArray[Any] | Sequence[float]
 

@@ -24,11 +24,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softbins._checks import checked_level, json_entry, numeric_column
-from softbins._forecast_checks import check_histogram, checked_targets
-from softbins._nested_intervals import SLACK, NestedIntervals
-from softbins._nested_intervals import Kind as Kind
-from softbins._temperature import Temperature
+from softbins._core.checks import checked_level, json_entry, numeric_column
+from softbins._core.forecast_checks import check_histogram, checked_targets
+from softbins._core.nested_intervals import SLACK, NestedIntervals
+from softbins._core.nested_intervals import Kind as Kind
+from softbins._core.temperature import Temperature
 from softbins.histogram import Histogram
 
 __all__ = ["Conformal", "Temperature"]

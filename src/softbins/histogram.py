@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 from torch.distributions.utils import lazy_property
 
-from softbins._histogram_numerics import (
+from softbins._core.histogram_numerics import (
     batch_first,
     checked_last_dimension,
     crps_of_bins,
@@ -22,7 +22,7 @@ from softbins._histogram_numerics import (
     shortest_interval,
     tilted_logits,
 )
-from softbins._tensor_checks import is_traced, require
+from softbins._core.tensor_checks import is_traced, require
 from softbins.bins import Bins
 
 

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from softbins._loss_table import histogram_loss, table_for
-from softbins._tensor_checks import require
+from softbins._core.loss_table import histogram_loss, table_for
+from softbins._core.tensor_checks import require
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 from softbins.targets import Gaussian, Target

@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softbins import scores
-from softbins._checks import Array, numeric_array, numeric_column, require_ordered
-from softbins._figures import ACTUAL, AREA, CALIBRATED, INK, PREDICTED, add_legend, axes_or_new
-from softbins._figures import PLAIN as PLAIN
-from softbins._figures import SIZE as SIZE
-from softbins._figures import inline as inline
-from softbins._figures import picture as picture
-from softbins._figures import style as style
-from softbins._forecast_checks import check_histogram, checked_targets
-from softbins._learning_curves import (
+from softbins._core.checks import Array, numeric_array, numeric_column, require_ordered
+from softbins._core.figures import ACTUAL, AREA, CALIBRATED, INK, PREDICTED, add_legend, axes_or_new
+from softbins._core.forecast_checks import check_histogram, checked_targets
+from softbins._core.learning_curves import (
     PREFERRED_ERRORS,
     checked_history,
     draw_curves,
@@ -36,9 +31,7 @@ from softbins.histogram import Histogram
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Not in `__all__` are names that the pages and figures of the rest of the package use.
 __all__ = ["comparison", "densities", "interval_band", "pit", "reliability", "training"]
-checked_column = numeric_column
 
 RIDGES_BY_DEFAULT = 8
 # Height of a ridge in `densities`, where the next one begins at 1.

@@ -16,10 +16,9 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from softbins._checks import Array, checked_levels
-from softbins._checks import checked_level as checked_level
-from softbins._forecast_checks import checked_targets
-from softbins._interval_scores import (
+from softbins._core.checks import Array, checked_level, checked_levels
+from softbins._core.forecast_checks import checked_targets
+from softbins._core.interval_scores import (
     Levels,
     coverage,
     interval_score,
@@ -27,7 +26,7 @@ from softbins._interval_scores import (
     weighted_mean,
     width,
 )
-from softbins._scorers import DistributionScorer
+from softbins._core.scorers import DistributionScorer
 from softbins.histogram import Histogram
 
 __all__ = [

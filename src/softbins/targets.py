@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from softbins._quadrature import tanh_rule
-from softbins._target_base import Outside, Target, one_hot, per_bin, positive, within
+from softbins._core.quadrature import tanh_rule
+from softbins._core.target_base import Outside, Target, one_hot, per_bin, positive, within
 from softbins.bins import Bins
 
 __all__ = [

@@ -1,16 +1,13 @@
 """Tables in files: what is read, what is refused and with which line, and what is written."""
 
 import gzip
-import json
-import math
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from softbins import _extras
-from softbins._text import aligned, json_text, shown
+from softbins._core import extras
 from softbins.cli.table_columns import features
 from softbins.cli.table_files import TableError, read_table, write_table
 from tests.cli.runs import parquet
@@ -109,21 +106,14 @@ def test_a_missing_library_is_named_with_the_extra_that_has_it(
     tmp_path, monkeypatch, name, missing
 ):
     (tmp_path / name).write_bytes(GOOD)
-    real = _extras.importlib.import_module
+    real = extras.importlib.import_module
 
     def without(module):
         if module.startswith(missing):
             raise ImportError(module)
         return real(module)
 
-    monkeypatch.setattr(_extras.importlib, "import_module", without)
+    monkeypatch.setattr(extras.importlib, "import_module", without)
     with pytest.raises(ImportError) as caught:
         read_table(tmp_path / name)
     assert str(caught.value) == f'{missing} is not installed: pip install "softbins[cli]"'
-
-
-def test_text_for_people_and_for_programs():
-    assert aligned([["a", "b"], ["long", "c"]]) == "a     b\nlong  c"
-    assert shown({"low": 0.123456, "sizes": [1, 2]}) == "low 0.1235, sizes 1, 2"
-    strange = {"a": math.nan, "b": [math.inf, 1], "c": (1.5, None)}
-    assert json.loads(json_text(strange)) == {"a": None, "b": [None, 1], "c": [1.5, None]}

@@ -27,9 +27,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softbins import _files
-from softbins import _model_file as storage
-from tests.test_model_file import TENSORS, exactly
+from softbins._core import files
+from softbins._core import model_file as storage
+from tests.core.test_model_file import TENSORS, exactly
 
 HEADER = {"target": "hl", "bins": [0.0, 0.5, 1.0], "deep": {"yes": True, "none": None}}
 SMALL = {
@@ -88,7 +88,7 @@ def keep_writing(path, started):
 def kill_while_writing(path, after):
     # The fork server has imported torch once for all writers.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["softbins._model_file", __name__])
+    context.set_forkserver_preload(["softbins._core.model_file", __name__])
     started = context.Event()
     writer = context.Process(target=keep_writing, args=(path, started))
     writer.start()
@@ -119,7 +119,7 @@ def test_a_fault_at_any_step_leaves_the_old_file_and_nothing_else(
     def fail(*args, **kwargs):
         raise fault
 
-    owner, name = (storage.os, step.removeprefix("os.")) if "." in step else (_files, step)
+    owner, name = (storage.os, step.removeprefix("os.")) if "." in step else (files, step)
     monkeypatch.setattr(owner, name, fail, raising=False)
     with pytest.raises(type(fault)):
         storage.write(path, {}, {})

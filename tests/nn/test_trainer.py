@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from softbins._model_file import read, write
+from softbins._core.model_file import read, write
 from softbins.nn.objectives import METHODS, make_objective
 from softbins.nn.settings import MuonSettings, Settings
 from softbins.nn.stack import StackedMLP, StackedModule

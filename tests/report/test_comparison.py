@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from softbins._text import shown
+from softbins._core.text import shown
 from softbins.evaluation import compare_methods, comparison_page
 from softbins.report.comparison import draw_comparison, summarize_folds
-from tests.report.parsed_page import Page
+from tests.parsed_page import Page
 from tests.report.small_models import table
 
 pytest.importorskip("matplotlib", reason="the page has figures, which need matplotlib")

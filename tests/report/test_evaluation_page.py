@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from softbins import Bins, Histogram, NeuralRegressor, load, scores
-from softbins._text import shown
+from softbins._core.text import shown
 from softbins.evaluation import Evaluation, evaluate
 from softbins.report.description import aggregator_of
 from softbins.report.evaluation_page import distribution_figures
 from softbins.tabular.summary import training_summary
-from tests.report.parsed_page import Page
+from tests.parsed_page import Page
 from tests.report.small_models import fitted, table
 
 pytest.importorskip("matplotlib", reason="the page has figures, which need matplotlib")
@@ -30,6 +30,7 @@ def test_the_page_is_whole_and_asks_for_nothing(text):
     page = Page(text)
     assert (page.open, page.badly_nested) == ([], [])
     assert len(set(page.ids)) == len(page.ids)
+    assert page.sources == []
     assert all(link.startswith("#") or link == "data:," for link in page.links)
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
     assert not {"script", "img", "iframe", "object", "form"} & set(page.tags)

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from softbins import Bins, Histogram, HistogramRegressor, ModelFileError, NeuralRegressor, load
-from softbins._model_file import read, write
+from softbins._core.model_file import read, write
 from softbins.nn.objectives import METHODS
 from tests.tabular.quick import with_few_rounds
 
@@ -321,9 +321,15 @@ BAD = {
     "dates": (lambda x, y: (x.astype("M8[s]"), y, None), "X: dates, times and durations"),
     "no rows": (lambda x, y: (x[:0], y[:0], None), "0 sample"),
     "lengths": (lambda x, y: (x, y[:-1], None), "inconsistent numbers of samples"),
-    "negative weight": (lambda x, y: (x, y, with_value(np.ones(40), -1.0)), "-1.0 at 5"),
+    "negative weight": (
+        lambda x, y: (x, y, with_value(np.ones(40), -1.0)),
+        r"negative, the first at index 5 \(-1\)",
+    ),
     "zero weights": (lambda x, y: (x, y, np.zeros(40)), "all weights are zero"),
-    "weight shape": (lambda x, y: (x, y, np.ones(3)), r"sample_weight: shape \(3,\)"),
+    "weight shape": (
+        lambda x, y: (x, y, np.ones(3)),
+        "sample_weight: need one number for each of 40 rows, got 3",
+    ),
 }
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 import softbins
-from softbins._extras import optional_import
-from softbins._text import aligned, json_text, shown
+from softbins._core.extras import optional_import
+from softbins._core.text import aligned, json_text, shown
 from softbins.cli.inputs import read_features, read_features_and_target, read_training_data
 from softbins.cli.options import (
     DATA,

@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from softbins._files import write_whole
-from softbins._text import aligned, json_text
+from softbins._core.files import write_whole
+from softbins._core.text import aligned, json_text
 from softbins.cli.options import COUNT, JSON, examples, new_file, option
 from softbins.paper.data.datasets import DATASETS, dataset_title, is_simulated
 from softbins.paper.data.splits import SplitKind

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from softbins._extras import optional_import
+from softbins._core.extras import optional_import
 
 Update = Callable[[float, str, float | None], None]
 

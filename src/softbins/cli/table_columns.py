@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softbins._extras import optional_import
+from softbins._core.extras import optional_import
 from softbins.cli.table_files import TableError
 
 if TYPE_CHECKING:

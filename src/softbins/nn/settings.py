@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from softbins._checks import require_number
+from softbins._core.checks import require_number
 
 Part = Literal["train", "validation"]
 Monitor = Literal["objective", "mae", "rmse"]

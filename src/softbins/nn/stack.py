@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from softbins._checks import require_number
+from softbins._core.checks import require_number
 from softbins.nn.random import member_generator
 
 # Matrix products run at full speed on widths that fill vector registers of this many floats.

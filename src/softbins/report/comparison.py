@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from softbins import plots
-from softbins._files import write_whole
-from softbins._text import aligned
+from softbins._core.figures import picture
+from softbins._core.files import write_whole
+from softbins._core.text import aligned
 from softbins.report.cross_validation import cross_validate
 from softbins.report.page import Page, figure_of, picture_of
 from softbins.tabular.columns import Columns
@@ -170,7 +171,7 @@ def draw_comparison(results: Sequence[Result], path: Path, kind: str) -> None:
     """Write a picture of every method's MAE as an "svg", "png" or "pdf" file."""
     draw = partial(plots.comparison, results)
     figure = figure_of(draw, _picture_height(results), background="white")
-    write_whole(path, plots.picture(figure, kind))
+    write_whole(path, picture(figure, kind))
 
 
 def _picture_height(results: Sequence[Result]) -> float:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
-from softbins import plots, scores
+from softbins import scores
+from softbins._core.checks import checked_level, numeric_column
 from softbins.histogram import Histogram
 from softbins.report.description import aggregator_of
 from softbins.report.evaluation_page import evaluation_page
@@ -212,8 +213,8 @@ def evaluate(model: Any, X: Any, y: Any, coverage: float = 0.9) -> Evaluation:
     ['mae', 'median_mae', 'rmse', 'crps', 'nll', 'coverage', 'width']
     """
     mean = model.predict(X)
-    target = plots.checked_column("y", y, len(mean))
-    scores.checked_level("coverage", coverage)
+    target = numeric_column("y", y, len(mean))
+    checked_level("coverage", coverage)
     if not np.isfinite(mean).all():
         wrong = f"{int((~np.isfinite(mean)).sum())} of {len(mean)} predictions are not finite"
         raise ValueError(f"model: {wrong}; fit it again with a smaller learning_rate")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softbins import plots
+from softbins._core.figures import Picture
 from softbins.report.description import description
-from softbins.report.page import Draw, Page, Picture, picture_of
+from softbins.report.page import Draw, Page, picture_of
 from softbins.tabular.summary import training_summary
 
 if TYPE_CHECKING:

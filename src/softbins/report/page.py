@@ -11,24 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import softbins
-from softbins import plots
-from softbins._extras import optional_import
-from softbins._text import shown
+from softbins._core.extras import optional_import
+from softbins._core.figures import SIZE, Picture, inline, picture, style
+from softbins._core.text import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Draw = Callable[["Axes"], object]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure of a page: its SVG element, named `name` in the page, and what it shows."""
-
-    name: str
-    svg: str
-    caption: str
 
 
 @dataclass(frozen=True)
@@ -58,17 +49,17 @@ class Page:
         return text
 
 
-def picture_of(draw: Draw, name: str, caption: str, height: float = plots.SIZE[1]) -> Picture:
+def picture_of(draw: Draw, name: str, caption: str, height: float = SIZE[1]) -> Picture:
     """Draw a figure of so many inches for a page, in the colors of the page."""
     figure = figure_of(draw, height, background="none")
-    svg = plots.picture(figure, "svg").decode()
-    return Picture(name, plots.inline(svg, name), caption)
+    svg = picture(figure, "svg").decode()
+    return Picture(name, inline(svg, name), caption)
 
 
 def figure_of(draw: Draw, height: float, background: str) -> Figure:
     """Draw a figure that pyplot does not know of, so that it shows and keeps nothing."""
-    with plots.style(**{"axes.facecolor": background, "figure.facecolor": background}):
+    with style(**{"axes.facecolor": background, "figure.facecolor": background}):
         new_figure = optional_import("matplotlib.figure", "plots").Figure
-        figure: Figure = new_figure((plots.SIZE[0], height), layout="constrained")
+        figure: Figure = new_figure((SIZE[0], height), layout="constrained")
         draw(figure.subplots())
     return figure

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softbins._checks import require_number
-from softbins._warnings import warn_user
+from softbins._core.checks import require_number
+from softbins._core.warnings import warn_user
 from softbins.bins import Bias, Bins
 from softbins.nn.objectives import HistogramObjective
 from softbins.tabular.defaults import BinDefaults

@@ -124,8 +124,9 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
             rows ask for what you need of it instead (`predict_interval`, `predict_quantiles`,
             `predict_cdf`), or for some rows at a time.
         """
-        parts = list(self._distributions(X))
-        return Histogram(parts[0].bins, logits=torch.cat([part.logits for part in parts]))
+        with one_thread():
+            parts = list(self._distributions(X))
+            return Histogram(parts[0].bins, logits=torch.cat([part.logits for part in parts]))
 
     def predict_quantiles(self, X: Any, q: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Array:
         """Predict quantiles for each row.
@@ -207,7 +208,8 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         levels = check_random_state(random_state).uniform(
             np.nextafter(0, 1), 1, (n_samples, *predicted.batch_shape)
         )
-        return as_numpy(predicted.icdf(torch.from_numpy(levels)).T)
+        with one_thread():
+            return as_numpy(predicted.icdf(torch.from_numpy(levels)).T)
 
     def _means(self, X: Any) -> Iterator[Tensor]:
         """Predicted means, a chunk of rows at a time."""
@@ -233,13 +235,14 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
     @torch.no_grad()
     def _outputs_of(self, features: Array) -> Tensor:
         x = self.scaling_(features).double()
-        with one_thread():
-            outputs: Tensor = self.network_(x.expand(self.network_.members, -1, -1))
+        outputs: Tensor = self.network_(x.expand(self.network_.members, -1, -1))
         return outputs
 
     @staticmethod
     def _collect(parts: Iterator[Tensor]) -> Array:
-        return as_numpy(torch.cat(list(parts)))
+        """All chunks as one array; they are computed here, with one thread."""
+        with one_thread():
+            return as_numpy(torch.cat(list(parts)))
 
     # Files
 

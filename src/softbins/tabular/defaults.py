@@ -247,7 +247,7 @@ def _default_preset() -> PresetBudget:
     # which only one fold does, is not for this preset.
     return PresetBudget(
         members=BySize(((1_000, 8), (3_000, 16), (25_000, 12), (math.inf, 8))),
-        epochs=BySize(((3_000, 80), (25_000, 76), (math.inf, 100))),
+        epochs=BySize(((25_000, 76), (math.inf, 100))),
         min_steps=700,
         prune_members=False,
         refit_epochs=0.1,
@@ -262,7 +262,7 @@ def _fast_preset() -> PresetBudget:
     # small tables need them, and their error decides how far targets are blurred.
     return PresetBudget(
         members=BySize(((math.inf, 4),)),
-        epochs=BySize(((1_000, 44), (3_000, 56), (5_000, 41), (25_000, 32), (math.inf, 36))),
+        epochs=BySize(((math.inf, 38),)),
         min_steps=310,
         prune_members=True,
         refit_epochs=0.2,

@@ -17,7 +17,11 @@ def chosen_device(name: str) -> torch.device:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Inside, torch computes with one thread: two are slower inside a small network."""
+    """Inside, torch computes with one thread.
+
+    Two are slower inside a small network, and would wait for ever in a process that was forked
+    from one with threads, as web servers do.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

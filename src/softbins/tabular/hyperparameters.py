@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal, get_args
 
-from softbins._checks import require_number
+from softbins._core.checks import require_number
 from softbins.bins import Bins
 from softbins.nn.embedded_pass import Activation
 from softbins.nn.settings import Settings

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from softbins._model_file import ModelFileError
-from softbins._model_file import read as read_model_file
-from softbins._model_file import write as write_model_file
-from softbins._text import finite
+from softbins._core.model_file import ModelFileError
+from softbins._core.model_file import read as read_model_file
+from softbins._core.model_file import write as write_model_file
+from softbins._core.text import finite
 from softbins.bins import Bins
 from softbins.tabular.columns import Columns
 from softbins.tabular.scaling import Scaling

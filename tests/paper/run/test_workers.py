@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from softbins._model_file import read
+from softbins._core.model_file import read
 from softbins.paper.run import training
 from softbins.paper.run.plan import (
     ARTEFACTS,
@@ -97,7 +97,7 @@ from softbins.paper.run import training
 from softbins.paper.run.plan import Scale, curve_runs, method_runs
 from softbins.paper.run.workers import run_all
 from softbins.paper.run.store import Store
-from softbins._model_file import read
+from softbins._core.model_file import read
 training.CHECKPOINT_SECONDS = 0.05
 scale = Scale("long", 0.2, 2, 1500, full_grids=False)
 runs = method_runs("bike", "hl-gaussian", scale) + curve_runs("bike", "l2", scale)

@@ -1,6 +1,5 @@
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -11,43 +10,11 @@ from softbins.paper.run.store import Store
 from softbins.paper.show import figures, paper_tables, report
 from softbins.paper.show.tables import Cell, Row
 from tests.paper.synthetic import FULL, fill, mae, record
+from tests.parsed_page import Page
 
 pytest.importorskip("matplotlib", reason="the page has figures, which need matplotlib")
 pytest.importorskip("jinja2", reason="the page is made with Jinja2")
-# Elements without an end.
-VOID = {"meta", "link", "br", "img", "path", "use"}
 SHORT = replace(FULL, name="short", epoch_share=0.01, n_seeds=2, full_grids=False)
-
-
-class Page(HTMLParser):
-    """The parts of a page that the tests look at, and whether its elements are nested."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.ids, self.links, self.sources, self.tags = [], [], [], []
-        self.open, self.badly_nested, self.words = [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
-        self.tags.append(tag)
-        self.ids += [found["id"]] if "id" in found else []
-        self.links += [found[k] for k in ("href", "xlink:href") if k in found]
-        self.sources += [found[k] for k in ("src", "srcset", "data", "poster") if k in found]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        if tag not in VOID and (not self.open or self.open.pop() != tag):
-            self.badly_nested.append(tag)
-
-    def handle_data(self, data):
-        self.words.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +68,7 @@ def test_every_link_inside_has_its_target(page, text):
 
 
 def test_all_parts_are_there(page):
-    words = " ".join(page.words)
+    words = page.words
     assert page.tags.count("figure") == sum(map(len, figures.PANELS.values()))
     # Two selections, representations, claims, overview, deviations.
     assert page.tags.count("table") == 6
@@ -130,7 +97,7 @@ def test_simulated_data_have_a_badge(store, small_data):
 
 def test_nothing_finished_is_a_page_as_well(store):
     page = Page(report.report_page("bike", FULL, store))
-    words = " ".join(page.words)
+    words = page.words
     assert (page.badly_nested, page.open) == ([], [])
     assert "0 of 135 runs finished" in words
     assert words.count("No figure: no run is finished yet.") == 3
@@ -143,7 +110,7 @@ def test_data_that_are_not_here_leave_a_note(store, monkeypatch):
 
     for module in (paper_tables, figures, report):
         monkeypatch.setattr(module, "load_dataset", load)
-    words = " ".join(Page(report.report_page("song", SHORT, store)).words)
+    words = Page(report.report_page("song", SHORT, store)).words
     assert "No figure: song.parquet: no such file" in words
 
 

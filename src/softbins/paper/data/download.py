@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from softbins._extras import optional_import
-from softbins._files import write_whole
+from softbins._core.extras import optional_import
+from softbins._core.files import write_whole
 
 UCI_ADDRESS = "https://archive.ics.uci.edu/static/public/"
 DOWNLOAD_RETRIES = 2

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from softbins._extras import optional_import
-from softbins._files import write_whole
+from softbins._core.extras import optional_import
+from softbins._core.files import write_whole
 from softbins.paper.data.datasets import RawDataset
 from softbins.paper.data.download import (
     UCI_ADDRESS,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softbins._extras import optional_import
+from softbins._core.extras import optional_import
 
 MAX_LISTED_DIFFERENCES = 8
 # The ranges of the targets are known to six decimals: half a unit of the last one may differ.

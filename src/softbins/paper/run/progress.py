@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from softbins._extras import optional_import
+from softbins._core.extras import optional_import
 from softbins.paper.run.stacks import Stack, describe_run, stack_cost, stack_name
 from softbins.paper.run.store import Store
 from softbins.paper.run.workers import OnFinished

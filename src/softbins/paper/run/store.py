@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from softbins._files import write_whole
-from softbins._text import finite
+from softbins._core.files import write_whole
+from softbins._core.text import finite
 from softbins.paper.run.plan import Run
 
 Record = dict[str, Any]

@@ -23,7 +23,7 @@ from sklearn.linear_model import LinearRegression
 from torch import Tensor
 
 import softbins
-from softbins import _model_file as storage
+from softbins._core import model_file as storage
 from softbins.nn.objectives import L2Many, Objective, make_objective
 from softbins.nn.settings import Part, Settings
 from softbins.nn.stack import StackedMLP

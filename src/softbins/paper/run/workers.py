@@ -14,7 +14,7 @@ from pathlib import Path
 
 import joblib
 
-from softbins._extras import optional_import
+from softbins._core.extras import optional_import
 from softbins.paper.run.plan import Run
 from softbins.paper.run.stacks import Stack, unfinished_waves
 from softbins.paper.run.store import Store

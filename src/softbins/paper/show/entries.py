@@ -7,7 +7,7 @@ import io
 import math
 from typing import Any
 
-from softbins._text import json_text
+from softbins._core.text import json_text
 from softbins.paper.data.datasets import DATASETS, dataset_title
 from softbins.paper.show.tables import METRIC_TITLES, Cell, Row, Table
 

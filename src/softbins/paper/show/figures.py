@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from softbins import plots
-from softbins._extras import optional_import
-from softbins._files import write_whole
+from softbins._core.extras import optional_import
+from softbins._core.figures import PLAIN, SIZE, picture
+from softbins._core.files import write_whole
 from softbins.paper.data.datasets import dataset_title, load_dataset, original_name
 from softbins.paper.run.methods import METHOD_TITLES
 from softbins.paper.run.plan import (
@@ -74,7 +74,7 @@ PICTURE_SUFFIXES = (".svg", ".pdf")
 # Wong's palette, which people who do not see all colors can tell apart. The lines differ as well.
 COLORS = {"l2": "#D55E00", "hl-onebin": "#009E73", "hl-gaussian": "#0072B2"}
 LINE_STYLES = {"l2": "--", "hl-onebin": "-.", "hl-gaussian": "-"}
-PLOT_STYLE = plots.PLAIN | {"axes.titlesize": 10, "legend.frameon": False}
+PLOT_STYLE = PLAIN | {"axes.titlesize": 10, "legend.frameon": False}
 
 Values = NDArray[np.float64]
 
@@ -135,7 +135,7 @@ def _picture_bytes(figure: Figure, suffix: str) -> bytes:
     with optional_import("matplotlib", "plots").rc_context(PLOT_STYLE):
         # The first layout may change the ticks. This makes the second one, which is written, fit.
         figure.draw_without_rendering()
-    return plots.picture(figure, suffix.removeprefix("."))
+    return picture(figure, suffix.removeprefix("."))
 
 
 def _draw_figure(name: str, panels: Sequence[str], experiment: Experiment) -> Figure | None:
@@ -144,7 +144,7 @@ def _draw_figure(name: str, panels: Sequence[str], experiment: Experiment) -> Fi
         return None
     n_columns = min(3, len(panels))
     n_lines = math.ceil(len(panels) / n_columns)
-    size = (plots.SIZE[0] * n_columns, plots.SIZE[1] * n_lines)
+    size = (SIZE[0] * n_columns, SIZE[1] * n_lines)
     with optional_import("matplotlib", "plots").rc_context(PLOT_STYLE):
         figure: Figure = optional_import("matplotlib.figure", "plots").Figure(
             size, layout="constrained"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from softbins._extras import optional_import
-from softbins._text import aligned
+from softbins._core.extras import optional_import
+from softbins._core.text import aligned
 from softbins.paper.show.cell_text import heading, marked_text, note_cells, printed_text, remarks
 from softbins.paper.show.entries import csv_text, json_entries
 from softbins.paper.show.latex import latex_text

@@ -14,8 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from softbins._extras import optional_import
-from softbins._files import write_whole
+from softbins._core.extras import optional_import
+from softbins._core.figures import Picture
+from softbins._core.files import write_whole
 from softbins.paper.data.datasets import (
     dataset_title,
     is_simulated,
@@ -60,15 +61,6 @@ SECTION_TITLES: dict[Artefact, str] = {
     "overview": "The dataset",
 }
 AGREEMENT_WORDS = {True: "agrees with the paper", False: "differs from the paper", None: ""}
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A panel of a figure: SVG to stand inside a page, and what it shows."""
-
-    name: str
-    svg: str
-    caption: str
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,13 @@ import polars
 import pytest
 import torch
 
-from softbins._checks import as_floats, numeric_array, numeric_column, require_number, weight_column
+from softbins._core.checks import (
+    as_floats,
+    numeric_array,
+    numeric_column,
+    require_number,
+    weight_column,
+)
 
 COLUMNS = {
     "list": [1, 2.5, 3],

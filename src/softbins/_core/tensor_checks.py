@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softbins._checks import bad_values_message
+from softbins._core.checks import bad_values_message
 
 LARGEST = sys.float_info.max
 SMALLEST_POSITIVE = 5e-324

@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 
 # Elements without an end.
-VOID = {"meta", "link", "path", "use"}
+VOID = {"meta", "link", "br", "img", "path", "use"}
 
 
 class Page(HTMLParser):
@@ -11,17 +11,18 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.ids, self.links, self.tags, self.cells, self.facts = [], [], [], [], []
-        self.open, self.badly_nested, self.value = [], [], None
-        self.words = ""
+        self.ids, self.links, self.sources, self.tags = [], [], [], []
+        self.cells, self.facts, self.value = [], [], None
+        self.open, self.badly_nested, self.words = [], [], ""
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         found = dict(attributes)
         self.tags.append(tag)
         self.ids += [found["id"]] if "id" in found else []
-        names = ("href", "xlink:href", "src", "srcset", "data", "poster", "action")
-        self.links += [found[name] for name in names if name in found]
+        self.links += [found[name] for name in ("href", "xlink:href") if name in found]
+        loaded = ("src", "srcset", "data", "poster", "action")
+        self.sources += [found[name] for name in loaded if name in found]
         self.value = found.get("data-value")
         if tag not in VOID:
             self.open.append(tag)
@@ -38,7 +39,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.words += data
-        if self.value is not None:
+        if self.value:
             self.cells.append((float(self.value), data))
         if self.open and self.open[-1] in ("dt", "dd"):
             self.facts.append(data)

@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from softbins._files import FilePath, checked_path, explained, mode_of_file, write_whole
+from softbins._core.files import FilePath, checked_path, explained, mode_of_file, write_whole
 
 MAGIC = "softbins"
 FORMAT_VERSION = 1

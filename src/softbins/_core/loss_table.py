@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from softbins._tensor_checks import is_traced
+from softbins._core.tensor_checks import is_traced
 from softbins.bins import Bins
 from softbins.targets import Gaussian, Target
 

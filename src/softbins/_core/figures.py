@@ -6,9 +6,10 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from softbins._extras import optional_import
+from softbins._core.extras import optional_import
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +37,15 @@ NO_METADATA = {
     "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
     "png": {"Software": None},
 }
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of a page: its SVG element, named `name` in the page, and what it shows."""
+
+    name: str
+    svg: str
+    caption: str
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softbins._checks import Array, as_floats
-from softbins._extras import optional_import
-from softbins._figures import ACTUAL
+from softbins._core.checks import Array, as_floats
+from softbins._core.extras import optional_import
+from softbins._core.figures import ACTUAL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from softbins import scores
-from softbins._checks import json_entry, require_number
-from softbins._forecast_checks import check_histogram
+from softbins._core.checks import json_entry, require_number
+from softbins._core.forecast_checks import check_histogram
 from softbins.histogram import Histogram
 
 # Where the search for a temperature starts, as steps in log t: from 1, and from a temperature

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from softbins._checks import (
+from softbins._core.checks import (
     Array,
     checked_level,
     checked_levels,

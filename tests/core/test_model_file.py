@@ -13,7 +13,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from softbins import _model_file as storage
+from softbins._core import model_file as storage
 
 DTYPES = [
     torch.float64,

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softbins._tensor_checks import require
+from softbins._core.tensor_checks import require
 from softbins.bins import Bins
 
 # The search for a mean usually takes eight steps, and ends where each mean is this exact, as a

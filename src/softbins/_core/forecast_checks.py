@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from softbins._checks import numeric_column
+from softbins._core.checks import numeric_column
 from softbins.histogram import Histogram
 
 
