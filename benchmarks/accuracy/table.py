@@ -304,14 +304,19 @@ def main() -> None:
     record = HERE / "scores.json"
     known: list[Score] = json.loads(record.read_text()) if record.exists() else []
     found = [scored(path) for path in sorted(store.glob("*.npz"))]
-    key = lambda score: (score["table"], score["method"], score["split"])  # noqa: E731
-    merged = {key(score): score for score in [*known, *found]}
+    merged = {_key(score): score for score in [*known, *found]}
     everything = [merged[name] for name in sorted(merged)]
     record.write_text(json.dumps(everything, indent=0) + "\n")
     (HERE / "table.md").write_text("\n".join(page(everything)).rstrip() + "\n")
     _write("accuracy.json", summary(Scores(everything)))
     if (heldout := Scores(everything, data.HELDOUT)).tables:
         _write("heldout.json", heldout_summary(heldout))
+
+
+def _key(score: Score) -> tuple[bool, str, str, int]:
+    """What a score is of, in the order of the record: the held-out tables last."""
+    table = score["table"]
+    return table in data.HELDOUT, table, score["method"], score["split"]
 
 
 def _write(name: str, record: dict[str, Any]) -> None:
