@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "accuracy"))
+sys.path.append(str(Path(__file__).parents[1] / "accuracy"))
 import data
 
 Array = NDArray[np.float64]
