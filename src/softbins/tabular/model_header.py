@@ -41,7 +41,7 @@ MAX_BIN_SPLITS = 1024
 MAX_HISTORY_NUMBER = 1e300
 BELOW_ONE = math.nextafter(1.0, 0.0)
 
-FLAG = OneOf((False, True, 0, 1))
+FLAG = OneOf((False, True, 0, 1, None))
 COUNT = Whole(1)
 COUNTS = ListOf(COUNT)
 NUMBER = Number(-sys.float_info.max, sys.float_info.max)
@@ -70,7 +70,7 @@ PARAMETERS_OF_BOTH: dict[str, Rule] = {
     "categorical_features": Optional(AnyOf((COLUMN_CHOICE, ListOf(COLUMN_CHOICE)))),
     "device": Optional(Text()),
     "random_state": Optional(Whole(0, 2**32 - 1)),
-    "progress": Optional(FLAG),
+    "progress": FLAG,
 }
 NEURAL_PARAMETERS: dict[str, Rule] = PARAMETERS_OF_BOTH | {
     "objective": OneOf(METHODS),

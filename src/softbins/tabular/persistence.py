@@ -49,8 +49,8 @@ def save(regressor: Any, path: str | os.PathLike[str]) -> None:
         check_model(header, tensors)
     except ValueError as error:
         raise ValueError(
-            f"model: cannot be saved, for it could not be loaded again ({error}); if its training "
-            "has diverged, fit it with a lower learning_rate"
+            f"model: cannot be saved, because it could not be loaded again ({error}); fit it anew, "
+            "with a lower learning_rate or numbers in another unit if it has diverged"
         ) from error
     write_model_file(path, header, tensors)
 
@@ -72,17 +72,18 @@ def read_model(path: str | os.PathLike[str], classes: Sequence[type]) -> Any:
 
 
 def _upgraded(header: dict[str, Any]) -> dict[str, Any]:
-    """A header of an older version with the names of today."""
+    """A header of an older version with the names of today; the schema looks at what is in it."""
     header = dict(header)
-    if "parameters" in header:
-        names = {OLD_NAMES.get(name, name): value for name, value in header["parameters"].items()}
-        # Dropout in hidden layers changed the training only, not what is predicted.
-        if header.get("class") == "HistogramRegressor":
-            names.pop("dropout", None)
-        header["parameters"] = names
     if "finish" in header:
-        finish = header.pop("finish")
-        header["aggregator"] = finish and {OLD_NAMES.get(n, n): v for n, v in finish.items()}
+        header["aggregator"] = header.pop("finish")
+    for part in ("parameters", "aggregator"):
+        if isinstance(header.get(part), dict):
+            header[part] = {
+                OLD_NAMES.get(name, name): value for name, value in header[part].items()
+            }
+    # Dropout in hidden layers changed the training only, not what is predicted.
+    if header.get("class") == "HistogramRegressor" and isinstance(header.get("parameters"), dict):
+        header["parameters"].pop("dropout", None)
     return header
 
 
@@ -121,7 +122,7 @@ def _plain(name: str, value: Any) -> Any:
         return {"edges": value.edges.tolist()}
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list, range)):
         return [_plain(name, part) for part in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
