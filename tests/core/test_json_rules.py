@@ -17,8 +17,8 @@ FITTING = [
     (Fields({}, others=Text()), [{}, {"any": "text"}]),
 ]
 OTHERS = [
-    (Whole(1, 3), [0, 4, 2.0, True, "2", None, 10**5000, [2], {}]),
-    (Number(-1, 1), [-2, 1.01, float("nan"), float("inf"), 10**5000, True, "0", None, [0]]),
+    (Whole(1, 3), [0, 4, 2.0, True, "2", None, 10**4000, [2], {}]),
+    (Number(-1, 1), [-2, 1.01, float("nan"), float("inf"), 10**4000, True, "0", None, [0]]),
     (OneOf(("a", 1, None)), ["b", True, 1.0, False, ["a"], {}]),
     (Text(), [0, None, ["a"], b"a"]),
     (Optional(Whole()), [-1, "", False]),
@@ -30,13 +30,13 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "values"), FITTING, ids=str)
+@pytest.mark.parametrize(("rule", "values"), FITTING)
 def test_what_fits(rule, values):
     for value in values:
         rule.check("place", value)
 
 
-@pytest.mark.parametrize(("rule", "values"), OTHERS, ids=str)
+@pytest.mark.parametrize(("rule", "values"), OTHERS)
 def test_what_does_not_fit(rule, values):
     for value in values:
         with pytest.raises(ValueError, match=r"^place[.:\[]"):

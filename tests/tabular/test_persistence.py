@@ -59,7 +59,7 @@ LIES = [
     (("network", "embedded"), [0, 0]),
     (("bias",), [-1.0, 0.0]),
     (("blur",), 0.0),
-    (("blur",), math.ldexp(1, 1023) * 1.5),
+    (("blur",), 10**400),
     (("aggregator", "bin_splits"), 0),
     (("aggregator", "bin_splits"), 10**6),
     (("aggregator", "tree_share"), None),
@@ -71,11 +71,9 @@ LIES = [
 ]
 
 
-@pytest.mark.parametrize(("place", "value"), LIES, ids=str)
+@pytest.mark.parametrize(("place", "value"), LIES)
 def test_a_header_that_lies_is_refused_at_once(histogram, tmp_path, place, value):
     header, tensors = histogram
-    if place == ("blur",) and value > 1:
-        value = 10**400
     write(tmp_path / "m", changed(header, place, value), tensors)
     start = time.process_time()
     with pytest.raises(ModelFileError, match="holds no model") as caught:
