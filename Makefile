@@ -85,7 +85,8 @@ bench-paper: .venv/ready
 	$(BIN)/python benchmarks/paper.py
 
 bench-accuracy: .venv-accuracy/ready
-	.venv-accuracy/bin/python benchmarks/accuracy/run.py --data $(DATA)
+	.venv-accuracy/bin/python benchmarks/accuracy/run.py --data $(DATA) --set development
+	.venv-accuracy/bin/python benchmarks/accuracy/run.py --data $(DATA) --set heldout
 	.venv-accuracy/bin/python benchmarks/accuracy/table.py
 
 bench-ablation: .venv/ready

@@ -1,6 +1,6 @@
 """Fit every peer and softbins on every table and split, each in a process of its own.
 
-    python run.py --data FOLDER [--method NAME]... [--table NAME]... [--split N]...
+    python run.py --data FOLDER [--set NAME] [--method NAME]... [--table NAME]... [--split N]...
 
 What is finished is kept in --store and not repeated, so that a run can be broken off. Times are
 those of the processor on one core, so that other work on the machine does not count; libraries have
@@ -34,12 +34,18 @@ def main() -> None:
     """Run what is not in the store yet."""
     chosen = _arguments()
     chosen.store.mkdir(parents=True, exist_ok=True)
-    for seed in chosen.split or range(3):
-        for method in chosen.method or METHODS:
-            for table in chosen.table or data.NAMES:
-                path = chosen.store / f"{_file_name(method)}-{table}-{seed}.npz"
-                if not path.exists():
-                    _one(path, method, table, seed, chosen)
+    for seed, method, table in _plan(chosen):
+        path = chosen.store / f"{_file_name(method)}-{table}-{seed}.npz"
+        if not path.exists():
+            _one(path, method, table, seed, chosen)
+
+
+def _plan(chosen: argparse.Namespace) -> list[tuple[int, str, str]]:
+    """Split, method and table of every fit: one split of all tables after the other."""
+    methods, tables = chosen.method or METHODS, chosen.table or data.SETS[chosen.set]
+    splits = {table: chosen.split or range(data.n_splits(chosen.data, table)) for table in tables}
+    seeds = sorted(set().union(*splits.values()))
+    return [(s, method, t) for s in seeds for method in methods for t in tables if s in splits[t]]
 
 
 def _arguments() -> argparse.Namespace:
@@ -47,8 +53,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="the folder with the tables")
     parser.add_argument("--store", type=Path, default=Path("build/accuracy"))
     parser.add_argument("--method", action="append", choices=METHODS)
-    parser.add_argument("--table", action="append", choices=data.NAMES)
-    parser.add_argument("--split", action="append", type=int, help="0, 1 and 2 unless given")
+    parser.add_argument("--set", choices=data.SETS, default="development", help="of tables")
+    tables = [name for names in data.SETS.values() for name in names]
+    parser.add_argument("--table", action="append", choices=tables, help="instead of a set")
+    parser.add_argument(
+        "--split", action="append", type=int, help="0, 1 and 2, small held-out tables 3 and 4 too"
+    )
     parser.add_argument("--minutes", type=float, default=15.0)
     return parser.parse_args()
 
@@ -68,7 +78,8 @@ def _one(path: Path, method: str, table: str, seed: int, chosen: argparse.Namesp
         print(f"{method} on {table}, split {seed}: failed", flush=True)
         return
     seconds = json.loads(str(np.load(path)["about"])).get("seconds")
-    print(f"{method} on {table}, split {seed}: {seconds or 'capped'}", flush=True)
+    took = "capped" if seconds is None else seconds
+    print(f"{method} on {table}, split {seed}: {took}", flush=True)
 
 
 def _fit(path: Path, about: dict[str, Any], chosen: argparse.Namespace) -> None:

@@ -2,8 +2,9 @@
 
     python table.py [--store build/accuracy]
 
-New forecasts are scored and added to scores.json beside this file; table.md, and the summary in
-results/accuracy.json, are written anew from all that is there, also without a store.
+New forecasts are scored and added to scores.json beside this file; table.md, and the summaries in
+results/accuracy.json (development tables) and results/heldout.json (tables that no choice was made
+on), are written anew from all that is there, also without a store.
 """
 
 from __future__ import annotations
@@ -21,12 +22,11 @@ import peers
 from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
-SUMMARY = HERE.parent.parent / "results" / "accuracy.json"
+RESULTS = HERE.parent.parent / "results"
 OURS, FAST = "softbins", "softbins fast"
 MEASURES = {"mae": "MAE", "rmse": "RMSE", "crps": "CRPS"}
 TITLES = MEASURES | {"median_mae": "MAE of the median"}
 FINE = (np.arange(400) + 0.5) / 400  # levels at which pinball losses are averaged
-COMPARED = (0, 1, 2)  # splits
 
 Array = NDArray[np.float64]
 Score = dict[str, Any]
@@ -85,14 +85,20 @@ def scored(path: Path) -> Score:
 
 
 class Scores:
-    """All scores, by measure, table and method; the fast preset is no competitor."""
+    """Scores on one set of tables, by measure, table and method; the fast preset is no competitor.
 
-    def __init__(self, scores: Iterable[Score]) -> None:
-        self.scores = [score for score in scores if "capped" not in score]
+    `names` are the tables of the set, and `tables` those of them that have a result.
+    """
+
+    def __init__(self, scores: Iterable[Score], names: Sequence[str] = data.NAMES) -> None:
+        self.names = names
+        of_set = [score for score in scores if score["table"] in names]
+        self.capped = [score for score in of_set if "capped" in score]
+        self.scores = [score for score in of_set if "capped" not in score]
         methods = dict.fromkeys(score["method"] for score in self.scores)
         self.methods = [method for method in methods if method != FAST]
         known = {score["table"] for score in self.scores}
-        self.tables = [name for name in data.NAMES if name in known]
+        self.tables = [name for name in names if name in known]
 
     def of(self, measure: str, table: str, method: str) -> dict[int, float]:
         """The value on each split."""
@@ -187,7 +193,8 @@ def interval_table(scores: Scores) -> list[str]:
         if not ours:
             continue
         coverage = statistics.fmean(pair[0] for pair in ours.values())  # type: ignore[index]
-        compared = {split: pair for split, pair in ours.items() if split in COMPARED}
+        theirs = [found for m in others if (found := scores.of("intervals", table, m))]
+        compared = {s: pair for s, pair in ours.items() if all(s in found for found in theirs)}
         width = statistics.fmean(pair[1] for pair in compared.values())  # type: ignore[index]
         cells = [_width(scores, table, method, compared) for method in others]
         covered = f"{coverage:.1%} ({len(ours)})"
@@ -207,7 +214,7 @@ def _width(scores: Scores, table: str, method: str, ours: dict[int, Any]) -> str
     return f"{statistics.fmean(width_at(theirs[s], ours[s][0]) for s in common):.4g}"
 
 
-def time_table(scores: Scores, capped: Sequence[Score]) -> list[str]:
+def time_table(scores: Scores) -> list[str]:
     """Seconds of one core, and what was capped."""
     methods = [*scores.methods, FAST]
     lines = ["## Seconds", "", "| table | " + " | ".join(methods) + " |"]
@@ -215,9 +222,10 @@ def time_table(scores: Scores, capped: Sequence[Score]) -> list[str]:
     for table in scores.tables:
         cells = [_seconds(scores, table, method) for method in methods]
         lines.append(f"| {table} | " + " | ".join(cells) + " |")
-    notes = [f"- {s['method']} on {s['table']}, split {s['split']}: ended" for s in capped]
-    lines += ["", *OLDER, ""]
-    return [*lines, "Fits that were ended at the limit:" if notes else "", *notes]
+    if any("+" in line for line in lines):
+        lines += ["", *OLDER]
+    notes = [f"- {s['method']} on {s['table']}, split {s['split']}: ended" for s in scores.capped]
+    return [*lines, "", *(["Fits that were ended at the limit:", *notes, ""] if notes else [])]
 
 
 def _seconds(scores: Scores, table: str, method: str) -> str:
@@ -272,6 +280,22 @@ def _summary_of(scores: Scores, method: str) -> dict[str, Any]:
     return found
 
 
+def heldout_summary(scores: Scores) -> dict[str, Any]:
+    """The figures of `summary`: medians over tables of a method's errors as multiples of ours.
+
+    An error of a method on a table is its mean over splits. `ours_best` counts the tables on which
+    ours is best or within one standard error of the best.
+    """
+    found = summary(scores)
+    rows = [
+        {"method": row["method"]}
+        | {measure: row[measure]["ratio"] if measure in row else None for measure in MEASURES}
+        | {"tables": max(row[measure]["tables"] for measure in MEASURES if measure in row)}
+        for row in found["rows"]
+    ]
+    return {"tables": found["tables"], "rows": rows, "ours_best": found["best"]}
+
+
 def main() -> None:
     """Score what is new, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -280,35 +304,54 @@ def main() -> None:
     record = HERE / "scores.json"
     known: list[Score] = json.loads(record.read_text()) if record.exists() else []
     found = [scored(path) for path in sorted(store.glob("*.npz"))]
-    key = lambda score: (score["table"], score["method"], score["split"])  # noqa: E731
-    merged = {key(score): score for score in [*known, *found]}
+    merged = {_key(score): score for score in [*known, *found]}
     everything = [merged[name] for name in sorted(merged)]
     record.write_text(json.dumps(everything, indent=0) + "\n")
     (HERE / "table.md").write_text("\n".join(page(everything)).rstrip() + "\n")
-    SUMMARY.write_text(json.dumps(summary(Scores(everything)), indent=1) + "\n")
+    _write("accuracy.json", summary(Scores(everything)))
+    if (heldout := Scores(everything, data.HELDOUT)).tables:
+        _write("heldout.json", heldout_summary(heldout))
+
+
+def _key(score: Score) -> tuple[bool, str, str, int]:
+    """What a score is of, in the order of the record: the held-out tables last."""
+    table = score["table"]
+    return table in data.HELDOUT, table, score["method"], score["split"]
+
+
+def _write(name: str, record: dict[str, Any]) -> None:
+    (RESULTS / name).write_text(json.dumps(record, indent=1) + "\n")
 
 
 def page(everything: Sequence[Score]) -> list[str]:
     """The whole table in Markdown."""
-    scores = Scores(everything)
-    capped = [score for score in everything if "capped" in score]
-    lines = ["# Accuracy at the defaults", "", *HEAD, "", *progress(scores), ""]
+    development, heldout = (Scores(everything, names) for names in data.SETS.values())
+    first = ["# Accuracy at the defaults", "", *HEAD, "", *section(development)]
+    second = ["# Tables that no choice was made on", "", *HEAD_OF_HELDOUT, "", *section(heldout)]
+    return first + second if heldout.tables else first
+
+
+def section(scores: Scores) -> list[str]:
+    """All about one set of tables."""
+    lines = [*progress(scores), ""]
     for measure in TITLES:
         lines += measure_table(scores, measure)
-    return lines + interval_table(scores) + fast_table(scores) + time_table(scores, capped)
+    return lines + interval_table(scores) + fast_table(scores) + time_table(scores)
 
 
 def progress(scores: Scores) -> list[str]:
     """On how many splits each table's means rest, and what is left to run."""
-    ours = {table: len(scores.of("mae", table, OURS)) for table in data.NAMES}
+    ours = {table: len(scores.of("mae", table, OURS)) for table in scores.names}
     methods = [m for m in scores.methods if m != OURS]
     common = {t: [len(scores.of("mae", t, m)) for m in methods] for t in ours}
     counts = {t: min([n, *(c for c in common[t] if c)]) for t, n in ours.items() if n}
     used = ", ".join(f"{table} {count}" for table, count in counts.items())
     left = ", ".join(table for table, count in ours.items() if not count)
+    absent = ", ".join(method for method in peers.PEERS if method not in scores.methods)
     return [
         f"Splits that all methods with a result have: {used}.",
         f"Not run yet: {left or 'none'}.",
+        *([f"Methods that were not run: {absent}."] if absent else []),
     ]
 
 
@@ -322,6 +365,14 @@ HEAD = (
     "defaults; LightGBM 500 has 500 trees at a rate of 0.05, and RealMLP quantiles is RealMLP with",
     "pinball losses. The MAE is that of the predicted mean; where a median is predicted as well,",
     "its own is given after the CRPS.",
+)
+
+HEAD_OF_HELDOUT = (
+    "No setting was chosen on these tables. Two of them have columns of text, and four have gaps.",
+    "softbins gets both as they are. LightGBM, XGBoost and HistGradientBoosting get text as",
+    "categories, and CatBoost gets it as its `cat_features`. RealMLP gets categories, and medians",
+    "for gaps in numbers, which it refuses. NGBoost and quantile-forest get one column for each",
+    "text, and medians.",
 )
 
 if __name__ == "__main__":
