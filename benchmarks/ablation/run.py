@@ -1,6 +1,6 @@
 """Fit HistogramRegressor without each of its parts, on every table.
 
-    python run.py --data FOLDER [--table NAME]... [--part NAME]... [--again]
+    python run.py --data FOLDER [--table NAME]... [--part NAME]... [--split N] [--again]
 
 Results go to records.json beside this file, and what is there is not repeated unless --again asks
 for it. Times are those of the processor, on one thread. `table.py` makes the table.
@@ -29,7 +29,6 @@ from softbins import HistogramRegressor, scores
 RECORDS = Path(__file__).parent / "records.json"
 # Nominal coverages, among which the width at equal coverage is interpolated.
 COVERAGES = (0.5, 0.6, 0.7, 0.75, 0.8, 0.84, 0.86, 0.88, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98)
-MANY_SPLITS, FEW_SPLITS = (0, 1), (0,)
 
 Record = dict[str, Any]
 
@@ -40,18 +39,19 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     for table in chosen.table or tables.NAMES:
-        x, y = tables.load(chosen.data, table)
-        for seed in MANY_SPLITS if len(y) <= tables.MANY_SPLITS_UP_TO else FEW_SPLITS:
-            for part in chosen.part or BY_NAME:
-                if chosen.again or (table, seed, part) not in {_key(r) for r in recorded()}:
-                    record = judged(BY_NAME[part], tables.split(x, y, seed), seed)
-                    add({"table": table, "split": seed, "part": part} | record)
+        split = tables.split(*tables.load(chosen.data, table), chosen.split)
+        for part in chosen.part or BY_NAME:
+            key = table, chosen.split, part
+            if chosen.again or key not in {_key(r) for r in recorded()}:
+                record = judged(BY_NAME[part], split, chosen.split)
+                add({"table": table, "split": chosen.split, "part": part} | record)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="the folder with the tables")
     parser.add_argument("--table", action="append", choices=tables.NAMES)
+    parser.add_argument("--split", type=int, default=0, help="which random split, 0 by default")
     parser.add_argument("--part", action="append", choices=BY_NAME)
     parser.add_argument("--again", action="store_true", help="replace what is recorded")
     return parser.parse_args()

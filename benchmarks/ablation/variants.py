@@ -93,6 +93,13 @@ VARIANTS = (
     ),
     Variant("refit on all rows", defaults=_with_budget("default", refit_epochs=0.0)),
     Variant("least number of steps", defaults=_with_budget("default", min_steps=1)),
+    # What was there before: numbers of epochs that depend on the size of the table.
+    Variant(
+        "one number of epochs",
+        defaults=_with_budget(
+            "default", epochs=BySize(((3_000, 80), (25_000, 76), (math.inf, 100)))
+        ),
+    ),
     Variant(NOTHING, "fast"),
     Variant("pruning", "fast", defaults=_with_budget("fast", prune_members=False)),
     Variant(
@@ -104,6 +111,14 @@ VARIANTS = (
         "faster trees",
         "fast",
         defaults=_with_budget("fast", tree_speedup=BySize(((math.inf, 1),))),
+    ),
+    Variant(
+        "one number of epochs",
+        "fast",
+        defaults=_with_budget(
+            "fast",
+            epochs=BySize(((1_000, 44), (3_000, 56), (5_000, 41), (25_000, 32), (math.inf, 36))),
+        ),
     ),
 )
 BY_NAME = {variant.name: variant for variant in VARIANTS}

@@ -382,6 +382,8 @@ class HistogramRegressor(StackedRegressor):
             shape["embedded"],
             shape["hidden"],
             self.objective_.outputs,
-            range(shape["members"]),
+            [0],
             activation=self.activation,
+            frequencies_per_input=tensors["waves"].shape[-1],
+            embedding_size=tensors["embedding"].shape[-1],
         )

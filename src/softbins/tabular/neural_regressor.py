@@ -274,4 +274,4 @@ class NeuralRegressor(StackedRegressor):
         low, high = header["range"]
         self.objective_ = self._objective_on(low, high, bins)
         inputs, outputs = len(self.columns_.encoded_features), self.objective_.outputs
-        self.network_ = StackedMLP(inputs, self.hidden, outputs, range(self.members), self.dropout)
+        self.network_ = StackedMLP(inputs, self.hidden, outputs, [0], self.dropout)

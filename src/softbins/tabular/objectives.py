@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -46,18 +47,27 @@ class UnequalBinsObjective(PrecomputedObjective):
     It stands a little to the left instead, so that the mean in the target's own unit is exact.
     """
 
-    def __post_init__(self) -> None:
-        even = Bins.uniform(0.0, self.bins.count, self.bins.count)
-        places = torch.linspace(0, even.count, KNOTS_PER_BIN * even.count + 1, dtype=torch.float64)
-        means = self.target.weights(places, even) @ self.bins.centers
+    @cached_property
+    def even(self) -> Bins:
+        """As many bins, each of which counts as one."""
+        return Bins.uniform(0.0, self.bins.count, self.bins.count)
+
+    @cached_property
+    def knots(self) -> tuple[Tensor, Tensor]:
+        """Means of Gaussians, and the places where those stand.
+
+        Only a training needs them, and for thousands of bins they are gigabytes.
+        """
+        count = self.even.count
+        places = torch.linspace(0, count, KNOTS_PER_BIN * count + 1, dtype=torch.float64)
+        means = self.target.weights(places, self.even) @ self.bins.centers
         # Far out, rounding may leave neighbours the same mean.
         rising = torch.cat([torch.ones(1, dtype=torch.bool), means.diff() > 0])
-        object.__setattr__(self, "even", even)
-        object.__setattr__(self, "knots", (means[rising].contiguous(), places[rising]))
+        return means[rising].contiguous(), places[rising]
 
     def place(self, y: Tensor) -> Tensor:
         """Where the Gaussian of each target stands, counted in bins from the left."""
-        means, places = (part.to(y.device) for part in self.__dict__["knots"])
+        means, places = (part.to(y.device) for part in self.knots)
         value = y.double().contiguous()
         right = torch.searchsorted(means, value).clamp(1, len(means) - 1)
         start, end = means[right - 1], means[right]
@@ -74,11 +84,10 @@ class UnequalBinsObjective(PrecomputedObjective):
 
     def weights(self, y: Tensor) -> Tensor:
         """The target's distribution over the bins."""
-        even: Bins = self.__dict__["even"]
-        return self.target.weights(self.place(y.double()), even)
+        return self.target.weights(self.place(y.double()), self.even)
 
     def _loss(self, reduction: str) -> HistogramLoss:
-        return self._loss_on(self.__dict__["even"], reduction)
+        return self._loss_on(self.even, reduction)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from softbins._core.model_file import ModelFileError
@@ -14,9 +15,12 @@ from softbins._core.model_file import read as read_model_file
 from softbins._core.model_file import write as write_model_file
 from softbins._core.text import finite
 from softbins.bins import Bins
+from softbins.nn.stack import StackedMLP
 from softbins.tabular.columns import Columns
+from softbins.tabular.model_schema import check_model
 from softbins.tabular.scaling import Scaling
 
+MAX_REASON_CHARACTERS = 200
 # Names in files of older versions, and what they are called today.
 OLD_NAMES = {
     "optimiser": "optimizer",
@@ -40,7 +44,15 @@ def save(regressor: Any, path: str | os.PathLike[str]) -> None:
     tensors = {name: value.float() for name, value in regressor.network_.state_dict().items()}
     more_header, more_tensors = regressor._state()
     tensors |= regressor.scaling_.tensors() | more_tensors
-    write_model_file(path, header | more_header, tensors)
+    header |= more_header
+    try:
+        check_model(header, tensors)
+    except ValueError as error:
+        raise ValueError(
+            f"model: cannot be saved, because it could not be loaded again ({error}); fit it anew, "
+            "with a lower learning_rate or numbers in another unit if it has diverged"
+        ) from error
+    write_model_file(path, header, tensors)
 
 
 def read_model(path: str | os.PathLike[str], classes: Sequence[type]) -> Any:
@@ -48,28 +60,30 @@ def read_model(path: str | os.PathLike[str], classes: Sequence[type]) -> Any:
     header, tensors = read_model_file(path)
     try:
         header = _upgraded(header)
+        check_model(header, tensors)
         kind = {c.__name__: c for c in classes}[header["class"]]
         chosen = {name: _restored(value) for name, value in header["parameters"].items()}
         regressor = kind(**chosen)
         _restore(regressor, header, tensors)
-    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:MAX_REASON_CHARACTERS]
         raise ModelFileError(f"{os.fspath(path)}: holds no model ({reason})") from error
     return regressor
 
 
 def _upgraded(header: dict[str, Any]) -> dict[str, Any]:
-    """A header of an older version with the names of today."""
+    """A header of an older version with the names of today; the schema looks at what is in it."""
     header = dict(header)
-    if "parameters" in header:
-        names = {OLD_NAMES.get(name, name): value for name, value in header["parameters"].items()}
-        # Dropout in hidden layers changed the training only, not what is predicted.
-        if header.get("class") == "HistogramRegressor":
-            names.pop("dropout", None)
-        header["parameters"] = names
     if "finish" in header:
-        finish = header.pop("finish")
-        header["aggregator"] = finish and {OLD_NAMES.get(n, n): v for n, v in finish.items()}
+        header["aggregator"] = header.pop("finish")
+    for part in ("parameters", "aggregator"):
+        if isinstance(header.get(part), dict):
+            header[part] = {
+                OLD_NAMES.get(name, name): value for name, value in header[part].items()
+            }
+    # Dropout in hidden layers changed the training only, not what is predicted.
+    if header.get("class") == "HistogramRegressor" and isinstance(header.get("parameters"), dict):
+        header["parameters"].pop("dropout", None)
     return header
 
 
@@ -79,12 +93,27 @@ def _restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor])
     regressor.columns_ = columns = Columns.from_json(header["columns"])
     regressor._set_state(header, tensors)
     # What is left of the tensors are the network's.
-    regressor.network_.load_state_dict(tensors)
-    regressor.network_ = regressor.network_.double().eval()
+    _give_weights(regressor.network_, tensors)
     regressor.history_, regressor.n_epochs_ = header["history"], header["epochs"]
     regressor.n_features_in_ = len(columns.encoders)
     if columns.names is not None:
         regressor.feature_names_in_ = np.asarray(columns.names, dtype=object)
+
+
+@torch.no_grad()
+def _give_weights(network: StackedMLP, tensors: dict[str, Tensor]) -> None:
+    """Make a network of one member one of all members in a file, without drawing their weights."""
+    own = dict(network.named_parameters()) | dict(network.named_buffers())
+    if {name: value.shape[1:] for name, value in own.items()} != {
+        name: value.shape[1:] for name, value in tensors.items()
+    }:
+        raise ValueError("tensors: are not those of the network that the header describes")
+    for name, value in own.items():
+        # In float64, so that a prediction does not depend on the rest of its batch.
+        value.data = tensors[name].double()
+    network.members = len(tensors["shift"])
+    network.seeds = list(range(network.members))
+    network.eval()
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -93,7 +122,7 @@ def _plain(name: str, value: Any) -> Any:
         return {"edges": value.edges.tolist()}
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list, range)):
         return [_plain(name, part) for part in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value

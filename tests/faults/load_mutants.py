@@ -1,0 +1,112 @@
+"""Load mutants of a model file in a process of little memory, and predict with those that load.
+
+    python -m tests.faults.load_mutants MODEL SEED COUNT
+
+writes a JSON object: how many were refused and loaded, the most seconds that a load took, and a
+line for each mutant that was neither refused nor made finite predictions.
+"""
+
+import json
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+import softbins
+from softbins._core.model_file import read
+from softbins.tabular.summary import training_summary
+from tests.faults.mutations import file_content, mutants
+
+MAX_ADDRESS_SPACE = 1_500_000_000
+MAX_SECONDS = 1.0
+NUMBERS = [0.0, 3.0, -1.0, 1e38, -1e38, 1e-300, np.nan]
+
+
+def table_for(model):
+    """Rows of all that each column may hold: extremes, gaps, known and unknown categories."""
+    columns = [values_for(encoder) for encoder in model.columns_.encoders]
+    frame = pd.DataFrame({i: pd.Series(column) for i, column in enumerate(columns)})
+    names = model.columns_.names
+    if names is None or len(set(names)) < len(names):  # scikit-learn takes no frame with such names
+        return frame.to_numpy(object)
+    return frame.set_axis(names, axis=1)
+
+
+def values_for(encoder):
+    if encoder.kind == "boolean":
+        return np.array([True, False, None, True, False, None, True], dtype=object)
+    if encoder.kind == "category":
+        labels = [encoder.labels[0], encoder.labels[-1], encoder.labels[len(encoder.labels) // 2]]
+        return np.array([*labels, labels[0], labels[1], None, None], dtype=object)
+    return np.array(NUMBERS if encoder.kind == "number" else [np.nan] * len(NUMBERS))
+
+
+def predictions(model):
+    """Everything that a model predicts."""
+    rows = table_for(model)
+    yield model.predict(rows)
+    if model.objective_.has_distribution:
+        distribution = model.predict_distribution(rows)
+        yield from (distribution.mean.numpy(), distribution.variance.numpy())
+        yield model.predict_quantiles(rows, [0.0, 0.1, 0.5, 1.0])
+        yield model.predict_interval(rows, 0.5)
+        yield model.predict_interval(rows, 0.5, "shortest")
+        yield model.predict_cdf(rows, [-1.0, 0.0, 1e30])
+    yield np.array(list(training_summary(model).values()), dtype=float)
+
+
+def outcome(path):
+    """'refused', 'loaded', or what went wrong; and the seconds that loading took."""
+    start = time.process_time()
+    try:
+        model = softbins.load(path)
+    except softbins.ModelFileError as error:
+        seconds = time.process_time() - start
+        line = str(error)
+        if not line.startswith(f"{path}: ") or "\n" in line or len(line) > len(path) + 300:
+            return f"not one short line: {line[:100]!r}", seconds
+        # The schema finds all faults: nothing may fail only where it is used.
+        if type(error.__cause__) is not ValueError:
+            return f"refused late: {error.__cause__!r}", seconds
+        return "refused", seconds
+    except Exception as error:
+        return f"load raised {error!r}", time.process_time() - start
+    seconds = time.process_time() - start
+    try:
+        finite = all(np.isfinite(part).all() for part in predictions(model))
+    except Exception as error:
+        return f"loaded, then raised {error!r}", seconds
+    return "loaded" if finite else "loaded, but not finite", seconds
+
+
+def main(model, seed, count):
+    header, tensors = read(model)
+    assert outcome(model)[0] == "loaded", "as it was, it is a model"
+    found = {"refused": 0, "loaded": 0, "seconds": 0.0, "wrong": []}
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "mutant.model"))
+        for what, *content in islice(mutants(header, tensors, int(seed)), int(count)):
+            Path(path).write_bytes(file_content(*content))
+            result, seconds = outcome(path)
+            found["seconds"] = max(found["seconds"], seconds)
+            if result in found:
+                found[result] += 1
+            else:
+                found["wrong"].append(f"{what}: {result}"[:500])
+            if seconds > MAX_SECONDS:
+                found["wrong"].append(f"{what}: {result} after {seconds:.1f} s"[:500])
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESS_SPACE, MAX_ADDRESS_SPACE))
+    main(*sys.argv[1:])

@@ -1,0 +1,83 @@
+"""Edited model files with a right digest: refused at once, or models with finite predictions.
+
+Processes with little memory load mutants (`load_mutants`) that a generator makes (`mutations`), of
+models that between them have all parts: text, gaps, trees, both heads, and a mixture density.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from softbins import HistogramRegressor, NeuralRegressor
+from tests.tabular.quick import with_few_rounds
+
+ROOT = Path(__file__).parents[2]
+OLD_FILES = ROOT / "tests" / "tabular" / "model_files"
+# Of all mutants, a few percent at least have to get past the first check, or nothing is tested.
+LEAST_LOADED = 0.05
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Small model files by name."""
+    folder = tmp_path_factory.mktemp("models")
+    table, y = rows()
+    histogram = HistogramRegressor((8,), members=2, bins=16, max_epochs=5, random_state=0)
+    histogram._defaults = with_few_rounds(5)
+    histogram.fit(table, y).save(folder / "histogram")
+    assert histogram.forest_ is not None
+    mixture = NeuralRegressor("mdn", (8,), max_epochs=2, early_stopping=True, random_state=0)
+    mixture.fit(table.to_numpy(object)[:, :2], y).save(folder / "mixture")
+    return {
+        "histogram": folder / "histogram",
+        "mixture": folder / "mixture",
+        "old neural": OLD_FILES / "neural_regressor.model",
+        "old histogram": OLD_FILES / "histogram_regressor.model",
+    }
+
+
+def rows():
+    """Numbers with gaps, text and booleans, and targets in steps, which trees are good at."""
+    generator, count = np.random.default_rng(0), 80
+    table = pd.DataFrame(
+        {
+            "size": generator.normal(size=count),
+            "rooms": generator.choice([1.0, 2.0, np.nan], count),
+            "town": generator.choice(["a", "b", "c"], count),
+            "open": generator.choice([True, False], count),
+        }
+    )
+    steps = np.where(table["size"] > 0, 5.0, 0.0) + np.where(table["town"] == "a", 3.0, 0.0)
+    return table, steps + generator.normal(scale=0.1, size=count)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("histogram", 1000), ("mixture", 400), ("old neural", 600)]
+)
+def test_mutants_are_refused_or_predict_finite_numbers(models, name, count):
+    check_mutants(models[name], seed=0, count=count)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("histogram", 5000), ("mixture", 2000), ("old neural", 2500), ("old histogram", 500)],
+)
+def test_more_mutants_are_refused_or_predict_finite_numbers(models, name, count):
+    check_mutants(models[name], seed=1, count=count)
+
+
+def check_mutants(model, seed, count):
+    command = [sys.executable, "-m", "tests.faults.load_mutants", model, seed, count]
+    done = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    print({name: value for name, value in found.items() if name != "wrong"})
+    assert found["wrong"] == []
+    assert found["refused"] + found["loaded"] == count
+    assert found["loaded"] > LEAST_LOADED * count
