@@ -22,7 +22,7 @@ from softbins._core.histogram_numerics import (
     shortest_interval,
     tilted_logits,
 )
-from softbins._core.tensor_checks import is_traced, require
+from softbins._core.tensor_checks import is_traced, require, require_softmax
 from softbins.bins import Bins
 
 
@@ -76,9 +76,12 @@ class Histogram(Distribution):
         else:
             assert logits is not None
             logits = checked_last_dimension("logits", logits, bins)
-            given = self.logits = torch.log_softmax(logits, -1)
             # Not left to torch, which stops validating once anything in the process was compiled.
-            if validate_args is not False and not is_traced(given) and torch.isnan(given).any():
+            validate, traced = validate_args is not False, is_traced(logits)
+            if validate and traced:
+                logits = require_softmax(logits)
+            given = self.logits = torch.log_softmax(logits, -1)
+            if validate and not traced and torch.isnan(given).any():
                 require("logits", logits)
         self.bins = bins.to(given.device)
         super().__init__(given.shape[:-1], torch.Size(), validate_args=False)
@@ -125,13 +128,13 @@ class Histogram(Distribution):
     def mean(self) -> Tensor:
         """sum_i f_i c_i with the bins' centers c_i: the paper's prediction."""
         # About the middle of the range, because float32 sums of years lose the months.
-        middle = (self.bins.low + self.bins.high) / 2
+        middle = self._middle
         return (self.probs * self._cast(self.bins.centers - middle)).sum(-1) + middle
 
     @property
     def variance(self) -> Tensor:
         """Variance between the bins' centers plus that within the bins, w_i^2 / 12."""
-        middle = (self.bins.low + self.bins.high) / 2
+        middle = self._middle
         deviation = self._cast(self.bins.centers - middle) - (self.mean - middle).unsqueeze(-1)
         return (self.probs * (deviation**2 + self._cast(self.bins.widths) ** 2 / 12)).sum(-1)
 
@@ -344,6 +347,11 @@ class Histogram(Distribution):
         return self._like(tilted.to(self.probs.dtype))
 
     # Parts
+
+    @property
+    def _middle(self) -> float:
+        # Halved first: the sum of the ends may overflow.
+        return self.bins.low / 2 + self.bins.high / 2
 
     @lazy_property
     def _log_density(self) -> Tensor:
