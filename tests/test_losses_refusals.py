@@ -201,6 +201,14 @@ def test_a_distribution_of_an_array_is_a_type_error():
 
 # Weights
 
+
+def test_weights_may_be_true_and_false():
+    logits, y = batch(EQUAL, 3)
+    kept = torch.tensor([True, False, True])
+    loss = HistogramLoss(EQUAL)
+    torch.testing.assert_close(loss(logits, y, kept), loss(logits[kept], y[kept]))
+
+
 DIVIDE = "divide all weights by the same number"
 
 

@@ -17,12 +17,12 @@ from softbins._core.histogram_numerics import (
     exact_tensor,
     expected_value,
     inverse_cdf,
+    normalized_logits,
     normalized_probs,
     probabilities,
     shortest_interval,
     tilted_logits,
 )
-from softbins._core.tensor_checks import is_traced, require, require_softmax
 from softbins.bins import Bins
 
 
@@ -30,7 +30,9 @@ class Histogram(Distribution):
     """A batch of densities f_i / w_i on k bins, as a `torch.distributions.Distribution`.
 
     There is one histogram for each leading index of `logits` or `probs`, and values broadcast
-    against that batch shape. Values outside the bins have density zero; they are no error.
+    against that batch shape. Values outside the bins have density zero; they are no error. All
+    methods but those that sample, pool or tilt go through `torch.export` and ONNX; the values of
+    tensors are not checked there.
 
     Parameters
     ----------
@@ -76,13 +78,7 @@ class Histogram(Distribution):
         else:
             assert logits is not None
             logits = checked_last_dimension("logits", logits, bins)
-            # Not left to torch, which stops validating once anything in the process was compiled.
-            validate, traced = validate_args is not False, is_traced(logits)
-            if validate and traced:
-                logits = require_softmax(logits)
-            given = self.logits = torch.log_softmax(logits, -1)
-            if validate and not traced and torch.isnan(given).any():
-                require("logits", logits)
+            given = self.logits = normalized_logits(logits, validate_args is not False)
         self.bins = bins.to(given.device)
         super().__init__(given.shape[:-1], torch.Size(), validate_args=False)
 
@@ -128,8 +124,7 @@ class Histogram(Distribution):
     def mean(self) -> Tensor:
         """sum_i f_i c_i with the bins' centers c_i: the paper's prediction."""
         # About the middle of the range, because float32 sums of years lose the months.
-        middle = self._middle
-        return (self.probs * self._cast(self.bins.centers - middle)).sum(-1) + middle
+        return (self.probs * self._cast(self.bins.centers - self._middle)).sum(-1) + self._middle
 
     @property
     def variance(self) -> Tensor:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from softbins._core.histogram_numerics import expected_value
+from softbins._core.loss_reduction import Reduction, cross_entropy, holds_nan, reduced
 from softbins._core.loss_table import histogram_loss, table_for
-from softbins._core.tensor_checks import is_traced, require, require_softmax, require_tensor
+from softbins._core.tensor_checks import is_traced, require_softmax, require_tensor
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 from softbins.targets import Gaussian, Target
 
-Reduction = Literal["mean", "sum", "none"]
 PAPER_TARGET = Gaussian.of_bins(1.0)
 LOW_PRECISION = (torch.bfloat16, torch.float16)
-SMALLEST_TOTAL_WEIGHT = torch.finfo(torch.float32).tiny
-# Weights that sum to more than this share of the largest number are divided by their sum before
-# they multiply a loss, which might overflow otherwise.
-LARGE_TOTAL_WEIGHT = 1e-9
-DIVIDE_WEIGHTS = "divide all weights by the same number, which leaves the mean as it is"
 
 
 class HistogramLoss(nn.Module):
@@ -44,8 +37,8 @@ class HistogramLoss(nn.Module):
     reduction : {"mean", "sum", "none"}
         Whether the losses of the rows become their mean, their sum, or stay as they are.
     check_logits : bool
-        Whether a row of logits that has no softmax is an error, as a row that holds NaN or inf,
-        or -inf alone. Otherwise its loss is NaN.
+        Whether a row of logits that has no softmax is an error: one that holds NaN or inf, or
+        -inf alone. If not, its loss is NaN, and other rows keep theirs.
 
     Attributes
     ----------
@@ -114,8 +107,8 @@ class HistogramLoss(nn.Module):
             The targets, finite. What becomes of one outside the bins is the choice of the target
             distribution: by default it counts as the nearest end of their range.
         weight : Tensor of shape (...), optional
-            Weights of the rows, not negative. The reduction "mean" is then the weighted mean. A
-            row of weight 0 must be good otherwise: NaN is not left out by it.
+            Weights of the rows, not negative. The reduction "mean" is then the weighted mean.
+            Rows of weight 0 are checked like the others.
         sigma : float or Tensor, optional
             Replaces the sigma of a Gaussian target for this call. A tensor broadcasts against
             `y`.
@@ -137,7 +130,7 @@ class HistogramLoss(nn.Module):
         self._check(logits, y)
         target = self.target if sigma is None else self._with_sigma(sigma)
         if weight is not None or self.reduction == "none" or y.numel() == 0:
-            return self._reduced(self._checked_loss(logits, y, target, None), weight)
+            return reduced(self._checked_loss(logits, y, target, None), weight, self.reduction)
         over = y.numel() if self.reduction == "mean" else 1
         return self._checked_loss(logits, y, target, over)
 
@@ -168,7 +161,7 @@ class HistogramLoss(nn.Module):
             return self._loss(require_softmax(logits), y, target, over)
         result = self._loss(logits, y, target, over)
         # Without a softmax the loss is NaN: the rows are worth a look only then.
-        if is_traced(result) or math.isnan(result.detach().sum().item()):
+        if is_traced(result) or holds_nan(result):
             require_softmax(logits)
         return result
 
@@ -180,7 +173,7 @@ class HistogramLoss(nn.Module):
         if table is not None:
             return histogram_loss(logits, y, target=target, bins=self.bins, table=table, over=over)
         weights = target.weights(y, self.bins).to(logits.dtype)
-        losses = -expected_value(weights, torch.log_softmax(logits, -1))
+        losses = cross_entropy(weights, torch.log_softmax(logits, -1))
         return losses if over is None else losses.sum() / over
 
     def distribution(self, logits: Tensor) -> Histogram:
@@ -233,18 +226,6 @@ class HistogramLoss(nn.Module):
                 "move them to one device with .to()"
             )
 
-    def _reduced(self, losses: Tensor, weight: Tensor | None) -> Tensor:
-        if self.reduction == "mean" and losses.numel() == 0:
-            raise ValueError("y: the mean over no targets is undefined; use reduction='sum'")
-        if weight is None:
-            return _reduce(losses, self.reduction)
-        weight = _checked_weight(weight, losses)
-        # An infinite loss counts for nothing where its weight is 0.
-        losses = losses.masked_fill((weight == 0) & torch.isinf(losses), 0.0)
-        if self.reduction == "mean":
-            return _weighted_mean(losses, weight)
-        return _reduce(losses * weight, self.reduction)
-
     # The edges stay in float64 whatever `.half()` or `.to(dtype)` does to the network, and
     # `bins` follows the buffer through moves and checkpoints.
 
@@ -260,18 +241,13 @@ class HistogramLoss(nn.Module):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         given = state_dict.get(f"{prefix}edges")
-        fits = isinstance(given, Tensor) and given.shape == self.edges.shape
-        bins = Bins(given) if fits else None  # otherwise torch itself says what is wrong
+        bins = None
+        if isinstance(given, Tensor) and given.shape == self.edges.shape:
+            bins = Bins(given)  # otherwise torch itself says what is wrong
         super()._load_from_state_dict(state_dict, prefix, *rest)
         if bins is not None:
             # After torch, which may have put the given tensor itself, in float32, in its place.
             self._adopt(bins.to(self.edges.device))
-
-
-def _reduce(losses: Tensor, reduction: Reduction) -> Tensor:
-    if reduction == "none":
-        return losses
-    return losses.mean() if reduction == "mean" else losses.sum()
 
 
 def _shape_complaint(logits: Tensor, y: Tensor, bins: Bins) -> str:
@@ -280,26 +256,6 @@ def _shape_complaint(logits: Tensor, y: Tensor, bins: Bins) -> str:
         return f"logits: last dimension must be the number of bins, {bins.count}, got shape {shape}"
     wanted = f"need {shape[:-1]}"
     return f"y: shape {tuple(y.shape)} does not match logits of shape {shape}; {wanted}"
-
-
-def _checked_weight(weight: Tensor, losses: Tensor) -> Tensor:
-    require_tensor("weight", weight)
-    if weight.shape != losses.shape:
-        raise ValueError(
-            f"weight: shape {tuple(weight.shape)} does not match y of shape {tuple(losses.shape)}"
-        )
-    largest = torch.finfo(losses.dtype).max
-    hint = f"weights must not be negative, nor too large for {losses.dtype}: {DIVIDE_WEIGHTS}"
-    return require("weight", weight, 0.0, largest, hint).to(losses)
-
-
-def _weighted_mean(losses: Tensor, weight: Tensor) -> Tensor:
-    hint = f"the sum of the weights overflows {losses.dtype}; {DIVIDE_WEIGHTS}"
-    total = require("weight.sum()", weight.sum(), hint=hint)
-    total = require("weight", total, SMALLEST_TOTAL_WEIGHT, hint="give some row a weight above 0")
-    large = total > LARGE_TOTAL_WEIGHT * torch.finfo(total.dtype).max
-    unit = torch.where(large, total, 1.0)
-    return (losses * (weight / unit)).sum() / (total / unit)
 
 
 class GradientBound(NamedTuple):

@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 
 from softbins._core.sorted_search import insertion_index
-from softbins._core.tensor_checks import range_complaint, require, require_tensor
+from softbins._core.tensor_checks import (
+    is_traced,
+    range_complaint,
+    require,
+    require_softmax,
+    require_tensor,
+)
 from softbins.bins import Bins
 
 # The search for a mean usually takes eight steps, and ends where each mean is this exact, as a
@@ -42,6 +48,17 @@ def _require_room(bins: Bins, dtype: torch.dtype) -> None:
             f"bins: the range [{bins.low:g}, {bins.high:g}] does not fit into {dtype}; "
             "scale the targets, or convert the network's outputs to float64"
         )
+
+
+def normalized_logits(logits: Tensor, validate: bool) -> Tensor:
+    """Logarithms of probabilities that sum to one; NaN raises `ValueError` if `validate`."""
+    # Not left to torch, which stops validating once anything in the process was compiled.
+    if validate and is_traced(logits):
+        return torch.log_softmax(require_softmax(logits), -1)
+    result = torch.log_softmax(logits, -1)
+    if validate and torch.isnan(result).any():
+        require("logits", logits)
+    return result
 
 
 def normalized_probs(probs: Tensor) -> Tensor:
@@ -95,9 +112,9 @@ def batch_first(
 
 
 def _broadcast_shape(first: torch.Size, second: torch.Size) -> torch.Size:
-    # NumPy's function where sizes are numbers: torch's own takes a second to load what it needs.
     if torch.compiler.is_compiling():
-        return torch.broadcast_shapes(first, second)
+        return torch.Size(torch.broadcast_shapes(first, second))
+    # NumPy's function, because torch's own of that name takes a second to load what it needs.
     return torch.Size(np.broadcast_shapes(first, second))
 
 

@@ -105,9 +105,8 @@ def _softmax_complaint(largest: NDArray[Any]) -> str:
     bad = ~np.isfinite(largest)
     place = np.argwhere(bad)[0].tolist()
     value = largest[tuple(place)]
-    fault = (
-        "is -inf throughout" if value == -np.inf else f"holds {'NaN' if value != value else 'inf'}"
-    )
+    fault = "holds NaN" if np.isnan(value) else "holds inf"
+    fault = "is -inf throughout" if value == -np.inf else fault
     index = f"row {place[0] if len(place) == 1 else tuple(place)}" if place else "the row"
     count = f"rows without a softmax: {int(bad.sum())} of {bad.size}"
     return f"logits: {index} {fault} ({count}); {NO_SOFTMAX_HINT}"
