@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins._core.checks import numeric_array
+from softbins._core.sorted_search import insertion_index
 from softbins._core.tensor_checks import require
 
 Values = Tensor | NDArray[Any] | Sequence[float]
@@ -225,7 +226,7 @@ class Bins:
         Tensor
             Whole numbers from 0 to k - 1, in the shape of `y`.
         """
-        return torch.searchsorted(self._inner, y.contiguous(), right=True)
+        return insertion_index(self._inner, y, right=True)
 
     def to(self, device: torch.device | str) -> Bins:
         """The same bins on another device.

@@ -17,12 +17,12 @@ from softbins._core.histogram_numerics import (
     exact_tensor,
     expected_value,
     inverse_cdf,
+    normalized_logits,
     normalized_probs,
     probabilities,
     shortest_interval,
     tilted_logits,
 )
-from softbins._core.tensor_checks import is_traced, require
 from softbins.bins import Bins
 
 
@@ -30,7 +30,9 @@ class Histogram(Distribution):
     """A batch of densities f_i / w_i on k bins, as a `torch.distributions.Distribution`.
 
     There is one histogram for each leading index of `logits` or `probs`, and values broadcast
-    against that batch shape. Values outside the bins have density zero; they are no error.
+    against that batch shape. Values outside the bins have density zero; they are no error. All
+    methods but those that sample, pool or tilt go through `torch.export` and ONNX; the values of
+    tensors are not checked there.
 
     Parameters
     ----------
@@ -76,10 +78,7 @@ class Histogram(Distribution):
         else:
             assert logits is not None
             logits = checked_last_dimension("logits", logits, bins)
-            given = self.logits = torch.log_softmax(logits, -1)
-            # Not left to torch, which stops validating once anything in the process was compiled.
-            if validate_args is not False and not is_traced(given) and torch.isnan(given).any():
-                require("logits", logits)
+            given = self.logits = normalized_logits(logits, validate_args is not False)
         self.bins = bins.to(given.device)
         super().__init__(given.shape[:-1], torch.Size(), validate_args=False)
 
@@ -125,13 +124,12 @@ class Histogram(Distribution):
     def mean(self) -> Tensor:
         """sum_i f_i c_i with the bins' centers c_i: the paper's prediction."""
         # About the middle of the range, because float32 sums of years lose the months.
-        middle = (self.bins.low + self.bins.high) / 2
-        return (self.probs * self._cast(self.bins.centers - middle)).sum(-1) + middle
+        return (self.probs * self._cast(self.bins.centers - self._middle)).sum(-1) + self._middle
 
     @property
     def variance(self) -> Tensor:
         """Variance between the bins' centers plus that within the bins, w_i^2 / 12."""
-        middle = (self.bins.low + self.bins.high) / 2
+        middle = self._middle
         deviation = self._cast(self.bins.centers - middle) - (self.mean - middle).unsqueeze(-1)
         return (self.probs * (deviation**2 + self._cast(self.bins.widths) ** 2 / 12)).sum(-1)
 
@@ -344,6 +342,11 @@ class Histogram(Distribution):
         return self._like(tilted.to(self.probs.dtype))
 
     # Parts
+
+    @property
+    def _middle(self) -> float:
+        # Halved first: the sum of the ends may overflow.
+        return self.bins.low / 2 + self.bins.high / 2
 
     @lazy_property
     def _log_density(self) -> Tensor:

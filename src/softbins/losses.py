@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from softbins._core.loss_reduction import Reduction, cross_entropy, holds_nan, reduced
 from softbins._core.loss_table import histogram_loss, table_for
-from softbins._core.tensor_checks import require
+from softbins._core.tensor_checks import is_traced, require_softmax, require_tensor
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 from softbins.targets import Gaussian, Target
 
-Reduction = Literal["mean", "sum", "none"]
 PAPER_TARGET = Gaussian.of_bins(1.0)
 LOW_PRECISION = (torch.bfloat16, torch.float16)
-SMALLEST_TOTAL_WEIGHT = torch.finfo(torch.float32).tiny
 
 
 class HistogramLoss(nn.Module):
@@ -38,6 +36,9 @@ class HistogramLoss(nn.Module):
         target distribution was made with `outside="error"` or `outside="tail"`.
     reduction : {"mean", "sum", "none"}
         Whether the losses of the rows become their mean, their sum, or stay as they are.
+    check_logits : bool
+        Whether a row of logits that has no softmax is an error: one that holds NaN or inf, or
+        -inf alone. If not, its loss is NaN, and other rows keep theirs.
 
     Attributes
     ----------
@@ -49,6 +50,8 @@ class HistogramLoss(nn.Module):
         The target distribution.
     reduction : str
         The reduction.
+    check_logits : bool
+        Whether a row of logits without a softmax is an error.
 
     Examples
     --------
@@ -67,7 +70,12 @@ class HistogramLoss(nn.Module):
     edges: Tensor
 
     def __init__(
-        self, bins: Bins, target: Target = PAPER_TARGET, reduction: Reduction = "mean"
+        self,
+        bins: Bins,
+        target: Target = PAPER_TARGET,
+        reduction: Reduction = "mean",
+        *,
+        check_logits: bool = True,
     ) -> None:
         super().__init__()
         if not isinstance(bins, Bins):
@@ -76,7 +84,7 @@ class HistogramLoss(nn.Module):
             raise TypeError(f"target: expected a target such as Gaussian(0.1), got {target!r}")
         if reduction not in ("mean", "sum", "none"):
             raise ValueError(f"reduction: expected 'mean', 'sum' or 'none', got {reduction!r}")
-        self.target, self.reduction = target, reduction
+        self.target, self.reduction, self.check_logits = target, reduction, check_logits
         self.register_buffer("edges", None)
         self._adopt(bins)
 
@@ -93,12 +101,14 @@ class HistogramLoss(nn.Module):
         Parameters
         ----------
         logits : Tensor of shape (..., k)
-            The network's outputs.
+            The network's outputs, floating-point numbers. A bin whose logit is -inf has the
+            probability 0: the loss is infinite if the target has weight there.
         y : Tensor of shape (...)
             The targets, finite. What becomes of one outside the bins is the choice of the target
             distribution: by default it counts as the nearest end of their range.
         weight : Tensor of shape (...), optional
             Weights of the rows, not negative. The reduction "mean" is then the weighted mean.
+            Rows of weight 0 are checked like the others.
         sigma : float or Tensor, optional
             Replaces the sigma of a Gaussian target for this call. A tensor broadcasts against
             `y`.
@@ -110,15 +120,19 @@ class HistogramLoss(nn.Module):
 
         Raises
         ------
+        TypeError
+            If logits, targets or weights are no tensors, or the logits whole numbers.
         ValueError
-            If shapes or devices do not match, a target is NaN or infinite, or it is outside the
-            bins and the target distribution has `outside="error"`.
+            If shapes or devices do not match, a row of logits has no softmax (see
+            `check_logits`), a target is NaN or infinite, or it is outside the bins and the
+            target distribution has `outside="error"`.
         """
         self._check(logits, y)
         target = self.target if sigma is None else self._with_sigma(sigma)
         if weight is not None or self.reduction == "none" or y.numel() == 0:
-            return self._reduced(self._loss(logits, y, target, None), weight)
-        return self._loss(logits, y, target, y.numel() if self.reduction == "mean" else 1)
+            return reduced(self._checked_loss(logits, y, target, None), weight, self.reduction)
+        over = y.numel() if self.reduction == "mean" else 1
+        return self._checked_loss(logits, y, target, over)
 
     def sum_of_means(self, logits: Tensor, y: Tensor) -> Tensor:
         """The sum over networks of the mean loss of each, for networks that train side by side.
@@ -133,10 +147,23 @@ class HistogramLoss(nn.Module):
         Returns
         -------
         Tensor
-            A number. Its gradient is for each network that of its own mean.
+            A number. Its gradient is for each network that of its own mean. It is NaN if one of
+            the networks gives NaN, which does not touch the gradients of the others.
         """
         self._check(logits, y)
         return self._loss(logits, y, self.target, y.shape[-1])
+
+    def _checked_loss(self, logits: Tensor, y: Tensor, target: Target, over: int | None) -> Tensor:
+        """`_loss`, or `ValueError` if a row of logits has no softmax and that is to be checked."""
+        if not self.check_logits:
+            return self._loss(logits, y, target, over)
+        if is_traced(logits):
+            return self._loss(require_softmax(logits), y, target, over)
+        result = self._loss(logits, y, target, over)
+        # Without a softmax the loss is NaN: the rows are worth a look only then.
+        if is_traced(result) or holds_nan(result):
+            require_softmax(logits)
+        return result
 
     def _loss(self, logits: Tensor, y: Tensor, target: Target, over: int | None) -> Tensor:
         """The sum of all losses divided by `over`, or the losses themselves if that is None."""
@@ -146,11 +173,14 @@ class HistogramLoss(nn.Module):
         if table is not None:
             return histogram_loss(logits, y, target=target, bins=self.bins, table=table, over=over)
         weights = target.weights(y, self.bins).to(logits.dtype)
-        losses = -(weights * F.log_softmax(logits, -1)).sum(-1)
+        losses = cross_entropy(weights, torch.log_softmax(logits, -1))
         return losses if over is None else losses.sum() / over
 
     def distribution(self, logits: Tensor) -> Histogram:
         """The predicted distribution.
+
+        A network with this at its end goes through `torch.export` and `torch.onnx.export`, where
+        the values of tensors are not checked.
 
         Parameters
         ----------
@@ -180,6 +210,12 @@ class HistogramLoss(nn.Module):
         return self.target.with_sigma(sigma)
 
     def _check(self, logits: Tensor, y: Tensor) -> None:
+        require_tensor("logits", logits)
+        require_tensor("y", y)
+        if not logits.is_floating_point():
+            raise TypeError(
+                f"logits: need floating-point numbers, got {logits.dtype}; convert with .float()"
+            )
         if logits.shape != (*y.shape, self.bins.count):
             raise ValueError(_shape_complaint(logits, y, self.bins))
         device = self.bins.edges.device
@@ -189,18 +225,6 @@ class HistogramLoss(nn.Module):
                 f"logits are on {logits.device}, y on {y.device}, the bins on {device}; "
                 "move them to one device with .to()"
             )
-
-    def _reduced(self, losses: Tensor, weight: Tensor | None) -> Tensor:
-        if self.reduction == "mean" and losses.numel() == 0:
-            raise ValueError("y: the mean over no targets is undefined; use reduction='sum'")
-        if weight is None:
-            return _reduce(losses, self.reduction)
-        weight = _checked_weight(weight, losses)
-        weighted = losses * weight
-        if self.reduction != "mean":
-            return _reduce(weighted, self.reduction)
-        hint = "give some row a weight above 0"
-        return weighted.sum() / require("weight", weight.sum(), SMALLEST_TOTAL_WEIGHT, hint=hint)
 
     # The edges stay in float64 whatever `.half()` or `.to(dtype)` does to the network, and
     # `bins` follows the buffer through moves and checkpoints.
@@ -216,16 +240,14 @@ class HistogramLoss(nn.Module):
         return self
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        given = state_dict.get(f"{prefix}edges", self.edges)
-        if given.shape == self.edges.shape:  # otherwise torch says so itself
-            self._adopt(Bins(given).to(self.edges.device))
+        given = state_dict.get(f"{prefix}edges")
+        bins = None
+        if isinstance(given, Tensor) and given.shape == self.edges.shape:
+            bins = Bins(given)  # otherwise torch itself says what is wrong
         super()._load_from_state_dict(state_dict, prefix, *rest)
-
-
-def _reduce(losses: Tensor, reduction: Reduction) -> Tensor:
-    if reduction == "none":
-        return losses
-    return losses.mean() if reduction == "mean" else losses.sum()
+        if bins is not None:
+            # After torch, which may have put the given tensor itself, in float32, in its place.
+            self._adopt(bins.to(self.edges.device))
 
 
 def _shape_complaint(logits: Tensor, y: Tensor, bins: Bins) -> str:
@@ -234,14 +256,6 @@ def _shape_complaint(logits: Tensor, y: Tensor, bins: Bins) -> str:
         return f"logits: last dimension must be the number of bins, {bins.count}, got shape {shape}"
     wanted = f"need {shape[:-1]}"
     return f"y: shape {tuple(y.shape)} does not match logits of shape {shape}; {wanted}"
-
-
-def _checked_weight(weight: Tensor, losses: Tensor) -> Tensor:
-    if weight.shape != losses.shape:
-        raise ValueError(
-            f"weight: shape {tuple(weight.shape)} does not match y of shape {tuple(losses.shape)}"
-        )
-    return require("weight", weight.to(losses), low=0.0, hint="weights must not be negative")
 
 
 class GradientBound(NamedTuple):

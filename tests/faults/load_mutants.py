@@ -1,9 +1,9 @@
 """Load mutants of a model file in a process of little memory, and predict with those that load.
 
-    python -m tests.faults.load_mutants MODEL SEED COUNT
+    python -m tests.faults.load_mutants SEED MODEL COUNT [MODEL COUNT ...]
 
-writes a JSON object: how many were refused and loaded, the most seconds that a load took, and a
-line for each mutant that was neither refused nor made finite predictions.
+writes a JSON object for each model: how many mutants were refused and how many loaded, the most
+seconds that a load took, and a line for each that was neither refused nor predicts finite numbers.
 """
 
 import json
@@ -86,27 +86,30 @@ def outcome(path):
     return "loaded" if finite else "loaded, but not finite", seconds
 
 
-def main(model, seed, count):
+def load_mutants(model, seed, count):
+    """What happens to so many mutants of a model file."""
     header, tensors = read(model)
     assert outcome(model)[0] == "loaded", "as it was, it is a model"
     found = {"refused": 0, "loaded": 0, "seconds": 0.0, "wrong": []}
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "mutant.model"))
-        for what, *content in islice(mutants(header, tensors, int(seed)), int(count)):
+        for what, *content in islice(mutants(header, tensors, seed), count):
             Path(path).write_bytes(file_content(*content))
             result, seconds = outcome(path)
             found["seconds"] = max(found["seconds"], seconds)
-            if result in found:
+            if result in ("refused", "loaded"):
                 found[result] += 1
             else:
                 found["wrong"].append(f"{what}: {result}"[:500])
             if seconds > MAX_SECONDS:
                 found["wrong"].append(f"{what}: {result} after {seconds:.1f} s"[:500])
-    print(json.dumps(found))
+    return found
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESS_SPACE, MAX_ADDRESS_SPACE))
-    main(*sys.argv[1:])
+    seed, *rest = sys.argv[1:]
+    for model, count in zip(rest[::2], rest[1::2], strict=True):
+        print(json.dumps(load_mutants(model, int(seed), int(count))), flush=True)

@@ -134,6 +134,17 @@ def test_histogram_methods_are_the_histogram_loss():
     torch.testing.assert_close(chosen.losses(outputs, y), loss(outputs, y))
 
 
+@pytest.mark.parametrize("weight", [None, torch.ones(2, 5)])
+def test_a_member_that_diverged_leaves_the_others_of_its_stack_alone(weight):
+    objective = make_objective("hl-gaussian", low=0.0, high=1.0)
+    outputs, y = torch.randn(2, 5, objective.outputs), torch.rand(2, 5)
+    outputs[0] = math.nan
+    outputs.requires_grad_()
+    objective.batch_loss(outputs, y, weight).backward()
+    assert torch.isfinite(outputs.grad[1]).all()
+    assert torch.isfinite(objective.losses(outputs, y)[1]).all()
+
+
 def test_l2_softmax_is_the_error_of_the_softmax_mean():
     chosen, outputs, y = batch("l2-softmax", 6)
     centers = (torch.arange(100) + 0.5) / 100

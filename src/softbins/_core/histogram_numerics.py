@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from softbins._core.tensor_checks import require
+from softbins._core.sorted_search import insertion_index
+from softbins._core.tensor_checks import (
+    is_traced,
+    range_complaint,
+    require,
+    require_softmax,
+    require_tensor,
+)
 from softbins.bins import Bins
 
 # The search for a mean usually takes eight steps, and ends where each mean is this exact, as a
@@ -21,13 +29,36 @@ MEAN_TOLERANCE = 1e-11
 
 
 def checked_last_dimension(name: str, values: Tensor, bins: Bins) -> Tensor:
-    """Values (..., k), at least in float32, with one for each bin, or raise `ValueError`."""
+    """Values (..., k), at least in float32, with one for each bin, or raise."""
+    require_tensor(name, values)
     if values.ndim == 0 or values.shape[-1] != bins.count:
         raise ValueError(
             f"{name}: last dimension must be the number of bins, {bins.count}, "
             f"got shape {tuple(values.shape)}"
         )
-    return values.to(torch.promote_types(values.dtype, torch.float32))
+    values = values.to(torch.promote_types(values.dtype, torch.float32))
+    _require_room(bins, values.dtype)
+    return values
+
+
+def _require_room(bins: Bins, dtype: torch.dtype) -> None:
+    """Raise `ValueError` unless the bins' edges and their widths fit into the precision."""
+    if max(-bins.low, bins.high, bins.high - bins.low) > torch.finfo(dtype).max:
+        raise ValueError(
+            f"bins: the range [{bins.low:g}, {bins.high:g}] does not fit into {dtype}; "
+            "scale the targets, or convert the network's outputs to float64"
+        )
+
+
+def normalized_logits(logits: Tensor, validate: bool) -> Tensor:
+    """Logarithms of probabilities that sum to one; NaN raises `ValueError` if `validate`."""
+    # Not left to torch, which stops validating once anything in the process was compiled.
+    if validate and is_traced(logits):
+        return torch.log_softmax(require_softmax(logits), -1)
+    result = torch.log_softmax(logits, -1)
+    if validate and torch.isnan(result).any():
+        require("logits", logits)
+    return result
 
 
 def normalized_probs(probs: Tensor) -> Tensor:
@@ -40,7 +71,14 @@ def normalized_probs(probs: Tensor) -> Tensor:
 
 def probabilities(name: str, levels: float | Sequence[float] | Tensor) -> Tensor:
     """Numbers from 0 to 1 as a tensor, or raise `ValueError`."""
-    return require(name, exact_tensor(levels), 0.0, 1.0, "probabilities lie in [0, 1]")
+    hint = "probabilities lie in [0, 1]"
+    if isinstance(levels, Tensor) or torch.compiler.is_dynamo_compiling():
+        return require(name, exact_tensor(levels), 0.0, 1.0, hint)
+    # By NumPy, which sees the values of plain numbers also while torch.export runs.
+    found = np.array(levels, dtype=np.float64)
+    if not ((found >= 0) & (found <= 1)).all():
+        raise ValueError(range_complaint(name, found, 0.0, 1.0, hint))
+    return torch.from_numpy(found)
 
 
 def exact_tensor(values: float | Sequence[float] | Tensor) -> Tensor:
@@ -57,22 +95,27 @@ def batch_first(
     value: Tensor, batch_shape: torch.Size
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
     """Values (*sample, *batch) as float64 (*batch, m), and a function for the way back."""
-    if torch.isnan(value).any():
-        require("value", value)
-    # NumPy's function, because torch's own of that name takes a second to load what it needs.
-    shape = torch.Size(np.broadcast_shapes(value.shape, batch_shape))
+    value = require("value", value, -math.inf, math.inf)
+    shape = _broadcast_shape(value.shape, batch_shape)
     sample = shape[: len(shape) - len(batch_shape)]
     if shape[len(sample) :] != batch_shape:
         raise ValueError(
             f"value: shape {tuple(value.shape)} does not fit batch shape "
             f"{tuple(batch_shape)}; use expand() to repeat the histogram"
         )
-    flat = value.double().expand(shape).reshape(sample.numel(), *batch_shape)
+    flat = value.double().expand(shape).reshape(math.prod(sample), *batch_shape)
 
     def restore(result: Tensor) -> Tensor:
         return result.movedim(-1, 0).reshape(shape)
 
     return flat.movedim(0, -1), restore
+
+
+def _broadcast_shape(first: torch.Size, second: torch.Size) -> torch.Size:
+    if torch.compiler.is_compiling():
+        return torch.Size(torch.broadcast_shapes(first, second))
+    # NumPy's function, because torch's own of that name takes a second to load what it needs.
+    return torch.Size(np.broadcast_shapes(first, second))
 
 
 # Quantiles and intervals
@@ -87,9 +130,9 @@ def inverse_cdf(
     """
     detached = cumulative.detach()
     if upper:
-        index = torch.searchsorted(detached, levels.contiguous(), right=True) - 1
+        index = insertion_index(detached, levels, right=True) - 1
     else:
-        index = torch.searchsorted(detached[..., 1:].contiguous(), levels.contiguous())
+        index = insertion_index(detached[..., 1:], levels)
     index = index.clamp(0, len(widths) - 1)
     start, end = cumulative.gather(-1, index), cumulative.gather(-1, index + 1)
     tiny = torch.finfo(levels.dtype).tiny

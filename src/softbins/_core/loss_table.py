@@ -202,6 +202,8 @@ def _block(
         log_f.log_()
     else:
         log_f = torch.log_softmax(logits, -1).gather(-1, window)
+        # A bin that the network rules out costs nothing where the target has no weight.
+        log_f.masked_fill_(torch.isneginf(log_f) & (negative >= 0), 0.0)
     gradient.scatter_add_(-1, window, negative)
     if scale is None:
         return log_f.mul_(negative).sum(-1)

@@ -291,9 +291,11 @@ class HistogramObjective(Objective):
     def _loss_on(self, bins: Bins, reduction: Any) -> HistogramLoss:
         key = f"_{reduction}"
         if key not in self.__dict__:
-            object.__setattr__(self, key, HistogramLoss(bins, self.target, reduction))
-        loss: HistogramLoss = self.__dict__[key]
-        return loss
+            # Unchecked: the other members of a stack go on when one of them diverges.
+            loss = HistogramLoss(bins, self.target, reduction, check_logits=False)
+            object.__setattr__(self, key, loss)
+        known: HistogramLoss = self.__dict__[key]
+        return known
 
 
 @dataclass(frozen=True, eq=False)
