@@ -8,8 +8,8 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from softbins.cli import paper as commands
 from softbins.cli import program as cli
+from softbins.cli.commands import paper as commands
 from softbins.paper.run.methods import METHODS
 from softbins.paper.run.plan import SCALES, Scale, artefact_runs
 from softbins.paper.run.store import Store
@@ -56,7 +56,7 @@ def test_every_command_shows_an_example_that_parses(command):
 
 
 def test_help_does_not_wait_for_torch():
-    code = "import sys, softbins.cli.paper; print('torch' in sys.modules)"
+    code = "import sys, softbins.cli.commands.paper; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

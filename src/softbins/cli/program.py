@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from importlib import import_module
 from typing import Any, NoReturn
 
 try:
@@ -18,9 +19,10 @@ except ImportError as error:
     print('softbins: click is not installed: pip install "softbins[cli]"', file=sys.stderr)
     raise SystemExit(2) from error
 
-from softbins.cli.commands import compare, evaluate, fit, info, predict
 from softbins.cli.options import examples
 
+# Each is a function of its own name in a module of that name in `softbins.cli.commands`.
+COMMANDS = ("compare", "evaluate", "fit", "info", "paper", "predict")
 BAD_INPUT, INTERRUPTED = 2, 130
 
 
@@ -32,16 +34,17 @@ class Program(click.Group):
     """The commands together: every failure that is not a bug in softbins ends in one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands, also of `paper`, which is imported on first use."""
-        return sorted([*super().list_commands(ctx), "paper"])
+        """The names of all commands."""
+        return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A command by its name."""
-        if cmd_name == "paper":
-            from softbins.cli.paper import paper
-
-            return paper
-        return super().get_command(ctx, cmd_name)
+        """A command by its name, imported on first use."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(
+            import_module(f"softbins.cli.commands.{cmd_name}"), cmd_name
+        )
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was asked for."""
@@ -104,7 +107,3 @@ def main() -> None:
     Tables are .csv, .parquet or .pq files, also with .gz, with a header. Features are numbers,
     true and false, or text that names categories, and may have empty cells; the target is numbers.
     """
-
-
-for command in (fit, predict, evaluate, compare, info):
-    main.add_command(command)

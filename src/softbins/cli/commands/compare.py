@@ -1,0 +1,98 @@
+"""The command `softbins compare`: methods are cross-validated on a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from softbins._core.text import json_text
+from softbins.cli.inputs import read_training_data
+from softbins.cli.options import (
+    DATA,
+    JSON,
+    METHODS,
+    PAGE,
+    TARGET,
+    epochs,
+    examples,
+    listed,
+    new_file,
+    option,
+    seed,
+)
+from softbins.cli.output_files import check_drawings, picture_format, write_text
+from softbins.cli.progress import progress_bar
+from softbins.cli.table_columns import Array
+
+
+@click.command(
+    epilog=examples(
+        "compare houses.csv --target price",
+        "compare houses.csv --target price --methods linear,l2,hl-gaussian --folds 10",
+        "compare houses.csv --target price --epochs 300 --plot errors.svg --page errors.html",
+    )
+)
+@DATA
+@TARGET
+@option("--folds", type=click.IntRange(min=2), default=5)
+@option(
+    "--methods",
+    default=",".join(METHODS),
+    callback=listed(click.Choice(METHODS)),
+    help="What to compare.",
+)
+@epochs("epochs", default=100)
+@seed("seed")
+@option(
+    "--plot",
+    metavar="FILE",
+    callback=new_file(picture_format),
+    help="Draw the MAE: .svg, .png or .pdf.",
+)
+@PAGE
+@JSON
+def compare(
+    data: Path,
+    target: str,
+    methods: tuple[str, ...],
+    plot: Path | None,
+    page: Path | None,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Cross-validate the paper's methods on DATA, best first.
+
+    All of them are the paper's network and nothing else, as with fit --plain. What fills gaps and
+    which categories there are is learnt from all rows, but not the target.
+    """
+    check_drawings([plot, page], data)
+    x, y = read_training_data(data, target)
+    folds = settings["folds"]
+    if folds > len(y):
+        raise click.UsageError(f"--folds: {folds} folds need as many rows, got {len(y)}")
+    from softbins.report.comparison import comparison_page, draw_comparison, score_table
+
+    results = _compared_methods(x, y, methods, settings)
+    facts = {"rows": len(y), "features": x.shape[1], **settings}
+    if plot is not None:
+        draw_comparison(results, plot, picture_format(plot.name))
+    if page is not None:
+        write_text(comparison_page(results, data.name, facts), page)
+    click.echo(json_text(facts | {"results": results}) if as_json else score_table(results))
+
+
+def _compared_methods(
+    x: Any, y: Array, methods: tuple[str, ...], settings: dict[str, Any]
+) -> list[dict[str, Any]]:
+    from softbins.report.comparison import compare_methods
+
+    # Linear regression takes no time.
+    networks = max(len(set(methods) - {"linear"}), 1)
+    with progress_bar() as update:
+
+        def show(methods_done: float, text: str) -> None:
+            update(methods_done / networks, text, None)
+
+        return compare_methods(x, y, methods, on_progress=show, **settings)

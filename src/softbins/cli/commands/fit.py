@@ -1,0 +1,62 @@
+"""The command `softbins fit`: a table in a file becomes a model in a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from softbins.cli.inputs import read_training_data
+from softbins.cli.options import DATA, JSON, TARGET, examples, new_file
+from softbins.cli.output_files import check_not_an_input
+from softbins.cli.progress import progress_bar
+from softbins.cli.summary import print_summary
+from softbins.cli.table_columns import Array
+from softbins.cli.training_options import (
+    check_training_options,
+    new_estimator,
+    training_options,
+)
+
+
+@click.command(
+    epilog=examples(
+        "fit houses.csv --target price -o houses.model",
+        "fit houses.parquet --target price -o houses.model --preset fast --max-seconds 60",
+        "fit houses.csv --target price -o l2.model --objective l2 --hidden 128,128 --json",
+    )
+)
+@DATA
+@TARGET
+@click.option("-o", "output", metavar="MODEL", required=True, callback=new_file(), help="The file.")
+@training_options
+@JSON
+def fit(data: Path, target: str, output: Path, as_json: bool, **options: Any) -> None:
+    """Train a model on DATA and save it.
+
+    hl-gaussian is a HistogramRegressor: networks and boosted trees, calibrated on rows that were
+    held out. --plain, and all other objectives, are the paper's network and nothing else.
+    """
+    check_training_options(options)
+    check_not_an_input(output, data)
+    x, y = read_training_data(data, target)
+    model = _trained_model(x, y, options)
+    model.save(output)
+    summary = {"model": str(output), "objective": options["objective"], "rows": len(y)}
+    # A stray word among numbers shows in the numbers of columns of each kind.
+    summary |= {"features": x.shape[1], "kinds": Counter(model.columns_.kinds)}
+    print_summary(summary, model, as_json)
+
+
+def _trained_model(x: Any, y: Array, options: dict[str, Any]) -> Any:
+    with progress_bar(options["max_seconds"]) as update:
+
+        def show(epoch: int, epochs: int, seconds: float, summary: dict[str, float]) -> None:
+            errors = [f"{k.replace('_', ' ')} {v:.4g}" for k, v in summary.items() if "mae" in k]
+            update(epoch / epochs, "  ".join([f"epoch {epoch}/{epochs}", *errors]), seconds)
+
+        model = new_estimator(options, progress=show).fit(x, y)
+    # The bar is over, and a function could not be saved.
+    return model.set_params(progress=False)
