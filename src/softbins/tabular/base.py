@@ -248,10 +248,10 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
 
     @torch.no_grad()
     def _apply(self, network: Callable[[Tensor], Tensor], features: Array) -> Tensor:
-        """What a function of scaled features (members, rows, inputs) gives, in float64."""
+        """What a function of scaled features (members, rows, inputs) gives."""
         x = self.scaling_(features).to(self.scaling_.precision)
         whole = F.pad(x, (0, 0, 0, -len(x) % ROWS_OF_A_BLOCK))
-        return network(whole.expand(self.network_.members, -1, -1))[:, : len(x)].double()
+        return network(whole.expand(self.network_.members, -1, -1))[:, : len(x)]
 
     @staticmethod
     def _collect(parts: Iterator[Tensor]) -> Array:

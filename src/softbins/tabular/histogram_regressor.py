@@ -287,21 +287,21 @@ class HistogramRegressor(StackedRegressor):
     def _means(self, X: Any) -> Iterator[Tensor]:
         for outputs in self._outputs(X, self.objective_.mean_outputs):
             if self.aggregator_ is None:
-                yield self.objective_.decode(outputs.members).mean(0)
+                yield outputs.mean(self.objective_)
             else:
                 yield self.aggregator_.mean(outputs)
 
     def _distributions(self, X: Any) -> Iterator[Histogram]:
         if self.aggregator_ is None:
-            return (self._mixture(outputs.members) for outputs in self._outputs(X))
+            return (self._mixture(outputs) for outputs in self._outputs(X))
         return map(self.aggregator_.distribution, self._small_outputs(X))
 
-    def _mixture(self, outputs: Tensor) -> Histogram:
-        mixed = mixture(self.objective_.distribution(outputs))
+    def _mixture(self, outputs: Outputs) -> Histogram:
+        mixed = mixture(self.objective_.distribution(outputs.members.double()))
         if not isinstance(self.objective_, TwoHeadObjective):
             return mixed
         # Of two histograms the sharp one has the shape, and the blurred one the mean.
-        return mixed.with_mean(self.objective_.decode(outputs).mean(0))
+        return mixed.with_mean(outputs.mean(self.objective_))
 
     def predict_interval(
         self,
