@@ -134,8 +134,7 @@ def test_status_counts_runs(made):
 def test_status_shows_what_is_running_and_not_who_was_killed(store):
     said = {"runs": 2, "title": "bike l2", "epoch": 3, "epochs": 4, "seconds": 1.0, "mae": 31.25}
     for name in ("alive", "killed"):
-        text = json.dumps(said | {"stack": name, "title": f"bike {name}"})
-        store.running_path(f"{name}.progress").write_text(text)
+        store.write_progress(said | {"stack": name, "title": f"bike {name}"})
     with store.lock("alive", wait=False):
         shown = succeeds("status", "--store", store.folder).stdout
     assert "running: bike alive, epoch 3 of 4" in shown
