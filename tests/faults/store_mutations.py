@@ -16,6 +16,8 @@ from softbins.paper.run.sealed_json import seal, unseal
 from tests.faults.mutations import edit_json, file_content, mutants
 
 HUGE_FILE = 2**36
+FOREIGN = [b"", b"\n", b"null", b"[]", b"{}", b'{"format": 2}', b"[" * 100_000, b"1" * 10_000]
+FOREIGN += [b"\0" * 1000, b"\xff\xfe{\0}\0", b"epoch,loss\n1,0.5\n"]
 NUMBERS = [math.nan, math.inf, -math.inf, 10**400, 1e308, -1e308, 2**63]
 
 
@@ -61,10 +63,7 @@ def bytes_replaced(path, others, chance):
 
 
 def foreign(path, others, chance):
-    content = chance.choice(
-        [b"", b"\n", b"null", b"[]", b"{}", b'{"format": 2}', b"[" * 100_000, b"1" * 10_000]
-        + [b"\0" * 1000, b"\xff\xfe{\0}\0", b"epoch,loss\n1,0.5\n", chance.randbytes(5000)]
-    )
+    content = chance.choice([*FOREIGN, chance.randbytes(5000)])
     path.write_bytes(content)
     return repr(content[:20])
 

@@ -2,9 +2,11 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from softbins._core.model_file import read
 from softbins.paper.run import training
 from softbins.paper.run.plan import (
     ARTEFACTS,
+    SCALES,
     Scale,
     curve_runs,
     method_runs,
@@ -130,6 +133,37 @@ def test_killed_again_and_again_the_same_command_ends_with_the_same_records(tmp_
     run_all(runs, cut)
     assert resumed == [reached[-1]]
     assert contents(cut) == contents(whole)
+
+
+def child_processes(pid):
+    """The workers of a command, without what multiprocessing itself has started."""
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        children = file.read().split()
+    commands = {child: Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
+    return [int(child) for child, command in commands.items() if b"spawn_main" in command]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_named_with_its_stack_and_its_signal(tmp_path):
+    """By any signal: nobody knows from signal 9 alone that memory was short."""
+    runs, store = plan_runs(["curves"], "bike", SCALES["demo"]), Store(tmp_path / "store")
+    program = "from softbins.cli.program import main; main()"
+    options = ["--scale", "demo", "--workers", "2", "--store", str(store.folder)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "paper", "run", "curves", *options],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: len(store.read_progress()) == 2)
+    os.kill(child_processes(process.pid)[0], signal.SIGKILL)
+    said = process.communicate(timeout=60)[1].splitlines()
+    assert process.returncode == 2
+    assert re.fullmatch(
+        r"softbins: the worker that trained bike \S+ \(curves\) was killed \(signal 9\); "
+        r"if memory was short, use fewer --workers; repeat the command to go on .*",
+        said[-1],
+    )
+    assert unfinished_waves(runs, store)
 
 
 def test_an_unwritable_folder_is_a_clear_error(tmp_path, scale):

@@ -114,7 +114,7 @@ Train = Callable[[Sequence[_Job]], Iterator[_Done]]
 
 @contextmanager
 def _start_workers(count: int, cluster: str | None) -> Iterator[Train]:
-    """This process itself, several on this machine, or the workers of a running Dask cluster."""
+    """Start processes on this machine, none for one worker, or use those of a Dask cluster."""
     if cluster is not None:
         with _connect(cluster):
             yield _train_on_cluster
