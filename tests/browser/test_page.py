@@ -170,7 +170,7 @@ def test_decimal_points_are_below_each_other(page, width):
 
 
 def test_differences_for_want_of_epochs_are_grey(page):
-    assert page.find_elements(By.CSS_SELECTOR, ".differs") == []
+    assert page.find_elements(By.CSS_SELECTOR, "#table .differs") == []
     mark, remark = (page.find_element(By.CSS_SELECTOR, name) for name in (".expected", ".remark"))
     assert mark.value_of_css_property("color") == remark.value_of_css_property("color")
     assert "more epochs" in mark.get_attribute("title")

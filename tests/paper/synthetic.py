@@ -55,8 +55,8 @@ def history(run, error):
 
 
 def write_scores(store, run, scores):
-    """Give a run these scores, as far as its record has them; others stay as they are, or are 1."""
-    whole = store.read(run) or record(run, 1.0)
+    """Give a run these scores, as far as its record has them; others stay, or are missing."""
+    whole = store.read(run) or record(run, math.nan)
     known = {name: value for name, value in scores.items() if name in whole["scores"]}
     store.write(run, whole | {"scores": whole["scores"] | known})
 

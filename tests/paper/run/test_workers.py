@@ -71,16 +71,23 @@ def test_two_workers_give_the_same_records_as_one(tmp_path, scale):
     assert len(contents(one)) == 4
 
 
-def _run_in_background(folder, runs):
-    run_all(runs, Store(folder))
+def _run_in_background(folder, runs, said):
+    with open(said, "w") as file:
+        run_all(runs, Store(folder), on_set_aside=lambda line: print(line, file=file))
 
 
-def test_two_processes_on_one_store_share_the_work(tmp_path, scale):
+def test_two_processes_on_one_store_share_the_work_and_heal_it_once(tmp_path, scale):
     runs = [run for m in ("l2", "l1", "hl-gaussian") for run in method_runs("bike", m, scale)]
+    damaged = [Store(tmp_path / "shared").record_path(run) for run in runs]
+    damaged[0].parent.mkdir(parents=True)
+    for path in damaged:
+        path.write_text("garbage")
     context = multiprocessing.get_context("spawn")
     processes = [
-        context.Process(target=_run_in_background, args=(tmp_path / "shared", runs))
-        for _ in range(2)
+        context.Process(
+            target=_run_in_background, args=(tmp_path / "shared", runs, tmp_path / name)
+        )
+        for name in ("one", "two")
     ]
     for process in processes:
         process.start()
@@ -89,6 +96,9 @@ def test_two_processes_on_one_store_share_the_work(tmp_path, scale):
         assert process.exitcode == 0
     run_all(runs, Store(tmp_path / "alone"))
     assert contents(Store(tmp_path / "shared")) == contents(Store(tmp_path / "alone"))
+    lines = ((tmp_path / "one").read_text() + (tmp_path / "two").read_text()).splitlines()
+    assert sorted(line.partition(":")[0] for line in lines) == sorted(map(str, damaged))
+    assert {path.with_name(f"{path.name}.damaged").read_text() for path in damaged} == {"garbage"}
 
 
 # Interruptions

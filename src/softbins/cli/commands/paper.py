@@ -268,7 +268,8 @@ def figure(name: str, dataset: str, scale: str | None, output: Path | None, fold
     _note_damage(store, _planned([name], dataset, chosen))
     drawn = make_figure(name, dataset, chosen, store)
     if drawn is None:
-        raise click.UsageError(f"no run for it is finished: softbins paper run {name}")
+        command = f"softbins paper run {name} --scale {chosen.name}"
+        raise click.UsageError(f"no run for it is finished: {command}")
     save_figure(drawn, path)
     click.echo(path)
 
