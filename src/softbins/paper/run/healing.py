@@ -7,11 +7,11 @@ processes do not take each other's files for damaged ones.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from softbins.paper.run.plan import Run
-from softbins.paper.run.stacks import Stack, lends_layers, stack_name
+from softbins.paper.run.stacks import Stack, stack_name
 from softbins.paper.run.store import Store
 from softbins.paper.run.tensor_files import read_checkpoint, read_weights
 
@@ -20,27 +20,36 @@ OnSetAside = Callable[[str], None]
 
 
 def heal_store(stacks: Iterable[Stack], store: Store, on_set_aside: OnSetAside) -> None:
-    """Set aside all damaged files of these stacks, but for those that others are training."""
+    """Set aside all damaged files of these stacks, but for those that others are training.
+
+    A store without damage is not changed.
+    """
     chosen = list(stacks)
     _heal_folders({run.dataset for stack in chosen for run in stack}, store, on_set_aside)
     for stack in chosen:
         _heal_lock(stack, store, on_set_aside)
-        with store.lock(stack_name(stack), wait=False) as is_mine:
-            if is_mine:
-                heal_stack(stack, store, on_set_aside)
+        if any(_find_faults(stack, store)):
+            with store.lock(stack_name(stack), wait=False) as is_mine:
+                if is_mine:
+                    heal_stack(stack, store, on_set_aside)
 
 
 def heal_stack(runs: Sequence[Run], store: Store, on_set_aside: OnSetAside) -> None:
     """Set aside the damaged files of a stack whose lock this process holds."""
-    for run in runs:
-        _report(store, store.record_path(run), store.record_fault(run), on_set_aside)
-        if lends_layers(run):
-            _report(store, store.weights_path(run), weights_fault(run, store), on_set_aside)
+    for path, fault in list(_find_faults(runs, store)):
+        set_aside(store, path, fault, on_set_aside)
+
+
+def _find_faults(runs: Sequence[Run], store: Store) -> Iterator[tuple[Path, str]]:
+    """The damaged files of a stack, each with what is wrong with it."""
     name = stack_name(runs)
-    checkpoint = store.running_path(f"{name}.checkpoint")
-    _report(store, checkpoint, checkpoint_fault(runs, checkpoint), on_set_aside)
-    progress = store.running_path(f"{name}.progress")
-    _report(store, progress, store.progress_fault(name), on_set_aside)
+    checkpoint = store.running_folder / f"{name}.checkpoint"
+    progress = store.running_folder / f"{name}.progress"
+    found = [(store.record_path(run), store.record_fault(run)) for run in runs]
+    found += [(store.weights_path(run), _weights_fault(run, store)) for run in runs]
+    found += [(checkpoint, _checkpoint_fault(runs, checkpoint))]
+    found += [(progress, store.progress_fault(name))]
+    return ((path, fault) for path, fault in found if fault)
 
 
 def set_aside(store: Store, path: Path, fault: str, on_set_aside: OnSetAside) -> None:
@@ -50,7 +59,7 @@ def set_aside(store: Store, path: Path, fault: str, on_set_aside: OnSetAside) ->
         on_set_aside(f"{path}: {fault}; set aside as {place.name}")
 
 
-def weights_fault(run: Run, store: Store) -> str:
+def _weights_fault(run: Run, store: Store) -> str:
     """What is wrong with the weights of a run; empty if they are whole or not there."""
     try:
         read_weights(store.weights_path(run), run)
@@ -59,7 +68,7 @@ def weights_fault(run: Run, store: Store) -> str:
     return ""
 
 
-def checkpoint_fault(runs: Sequence[Run], path: Path) -> str:
+def _checkpoint_fault(runs: Sequence[Run], path: Path) -> str:
     """What is wrong with the checkpoint of a stack; empty if it is whole or not there."""
     try:
         read_checkpoint(path, runs)
@@ -68,14 +77,9 @@ def checkpoint_fault(runs: Sequence[Run], path: Path) -> str:
     return ""
 
 
-def _report(store: Store, path: Path, fault: str, on_set_aside: OnSetAside) -> None:
-    if fault:
-        set_aside(store, path, fault, on_set_aside)
-
-
 def _heal_folders(datasets: Iterable[str], store: Store, on_set_aside: OnSetAside) -> None:
     """Set aside what is in the place of a folder of the store."""
-    folders = [store.folder / "running"]
+    folders = [store.running_folder]
     for dataset in sorted(datasets):
         folders += [store.folder / dataset, store.folder / dataset / "weights"]
     for folder in folders:
@@ -85,6 +89,6 @@ def _heal_folders(datasets: Iterable[str], store: Store, on_set_aside: OnSetAsid
 
 def _heal_lock(stack: Stack, store: Store, on_set_aside: OnSetAside) -> None:
     """Set aside a lock that cannot be opened: nobody can hold it."""
-    path = store.running_path(f"{stack_name(stack)}.lock")
+    path = store.running_folder / f"{stack_name(stack)}.lock"
     if os.path.lexists(path) and (path.is_dir() or not os.access(path, os.R_OK | os.W_OK)):
         set_aside(store, path, "it cannot be opened", on_set_aside)

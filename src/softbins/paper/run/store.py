@@ -33,6 +33,7 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         # The path is absolute because workers of a cluster may have been started elsewhere.
         self.folder = Path(folder).absolute()
+        self.running_folder = self.folder / "running"
 
     def record_path(self, run: Run) -> Path:
         """Where the record of a run is, or will be."""
@@ -44,7 +45,7 @@ class Store:
 
     def running_path(self, name: str) -> Path:
         """Where a file is that is only needed while something is training; makes the folder."""
-        return make_folder(self.folder / "running") / name
+        return make_folder(self.running_folder) / name
 
     # Records
 
@@ -95,9 +96,7 @@ class Store:
     def is_locked(self, name: str) -> bool:
         """Whether some process holds the lock of that name. Changes nothing in the store."""
         try:
-            descriptor = os.open(
-                self.folder / "running" / f"{name}.lock", os.O_RDONLY | os.O_NONBLOCK
-            )
+            descriptor = os.open(self.running_folder / f"{name}.lock", os.O_RDONLY | os.O_NONBLOCK)
         except OSError:
             return False
         try:
@@ -115,7 +114,7 @@ class Store:
 
     def read_progress(self) -> list[dict[str, Any]]:
         """Read the last reports of all workers on the stacks that they are training."""
-        paths = sorted((self.folder / "running").glob(f"*{PROGRESS_SUFFIX}"))
+        paths = sorted(self.running_folder.glob(f"*{PROGRESS_SUFFIX}"))
         names = (path.name.removesuffix(PROGRESS_SUFFIX) for path in paths)
         reports = (self._read_report(name)[0] for name in names)
         return [report for report in reports if report is not None]
@@ -125,7 +124,7 @@ class Store:
         return self._read_report(stack)[1]
 
     def _read_report(self, stack: str) -> tuple[dict[str, Any] | None, str]:
-        path = self.folder / "running" / (stack + PROGRESS_SUFFIX)
+        path = self.running_folder / (stack + PROGRESS_SUFFIX)
         return read_sealed(path, lambda report: check_progress(report, stack))
 
     # Damage
