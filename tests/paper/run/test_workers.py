@@ -166,9 +166,12 @@ def test_a_killed_worker_is_named_with_its_stack_and_its_signal(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_for(lambda: len(store.read_progress()) == 2)
-    os.kill(child_processes(process.pid)[0], signal.SIGKILL)
-    said = process.communicate(timeout=60)[1].splitlines()
+    try:
+        wait_for(store.read_progress, seconds=120)
+        os.kill(child_processes(process.pid)[0], signal.SIGKILL)
+        said = process.communicate(timeout=60)[1].splitlines()
+    finally:
+        process.kill()
     assert process.returncode == 2
     assert re.fullmatch(
         r"softbins: the worker that trained bike \S+ \(curves\) was killed \(signal 9\); "
