@@ -18,19 +18,17 @@ from torch import Tensor
 from softbins.bins import Bias, Bins
 from softbins.histogram import Histogram
 from softbins.nn.embedded import EmbeddedMLP
-from softbins.nn.embedded_pass import Activation
 from softbins.nn.progress import progress_bar
-from softbins.nn.settings import Monitor, Progress
+from softbins.nn.settings import Activation, Monitor, Progress
 from softbins.tabular.aggregate import Aggregator, Outputs
 from softbins.tabular.base import Array, StackedRegressor, mixture
 from softbins.tabular.data import TrainingData
-from softbins.tabular.defaults import DEFAULTS, PAPER_PARAMETERS, Preset
+from softbins.tabular.defaults import DEFAULTS, PAPER_PARAMETERS, Optimizer, Preset, ScalingKind
 from softbins.tabular.device import one_thread
 from softbins.tabular.fit import fit_table
 from softbins.tabular.forest import Forest
-from softbins.tabular.hyperparameters import Hyperparameters, Optimizer, resolve
+from softbins.tabular.hyperparameters import Hyperparameters, resolve
 from softbins.tabular.objectives import TwoHeadObjective, distribution_part, histogram_objective
-from softbins.tabular.scaling import ScalingKind
 from softbins.tabular.tune import tune_table
 
 Auto = Literal["auto"]

@@ -12,6 +12,7 @@ import math
 import sys
 from typing import get_args
 
+from softbins._core.checks import SMALLEST_POSITIVE
 from softbins._core.json_rules import (
     MAX_WHOLE,
     AnyOf,
@@ -24,14 +25,9 @@ from softbins._core.json_rules import (
     Text,
     Whole,
 )
-from softbins._core.tensor_checks import SMALLEST_POSITIVE
-from softbins.nn.embedded_pass import Activation
-from softbins.nn.objectives import METHODS
-from softbins.nn.settings import Monitor, Schedule
-from softbins.tabular.defaults import Preset
+from softbins.nn.settings import METHODS, Activation, Monitor, Schedule
+from softbins.tabular.defaults import Optimizer, Preset, ScalingKind
 from softbins.tabular.frames import MAX_ABSOLUTE_VALUE
-from softbins.tabular.hyperparameters import Optimizer
-from softbins.tabular.scaling import ScalingKind
 
 # Far beyond any target, and so small that float64 holds the square, as a variance needs.
 MAX_TARGET = 1e100
