@@ -122,6 +122,9 @@ class HistogramRegressor(StackedRegressor):
         Errors of each member after each epoch.
     n_epochs_ : int
         Epochs that were trained.
+    provenance_ : Provenance or None
+        Where the model comes from: version, time, seed, the rows and their columns, and scores
+        on the rows that were left out. None for a file of an older version.
     tuning_ : list of dict
         What `tune` has tried, if it was called.
     n_features_in_ : int
@@ -231,10 +234,10 @@ class HistogramRegressor(StackedRegressor):
 
     # Fitting
 
-    def _fit(self, data: TrainingData) -> dict[str, Any]:
+    def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
         with progress_bar(self.progress) as show:
             fitted = fit_table(data, self._resolved(data), self._seed(), show)
-        return {
+        attributes = {
             "network_": fitted.network,
             "objective_": fitted.objective,
             "bins_": distribution_part(fitted.objective).bins,
@@ -244,6 +247,7 @@ class HistogramRegressor(StackedRegressor):
             "history_": fitted.history,
             "n_epochs_": fitted.n_epochs,
         }
+        return attributes, fitted.scores
 
     def _resolved(self, data: TrainingData) -> Hyperparameters:
         return resolve(self.get_params(deep=False), data.n_rows, self._defaults)

@@ -89,6 +89,7 @@ def check_layout(header: dict[str, Any], layouts: Layouts) -> dict[str, TensorRu
     HEADERS[header["class"]].check("header", header)
     _check_history(header)
     _check_columns(header["columns"])
+    _check_provenance(header)
     features = count_features(header)
     layers = Layers.of(header)
     _check_embedded(layers, features)
@@ -120,6 +121,22 @@ def _check_columns(columns: dict[str, Any]) -> None:
     for index, part in enumerate(columns["parts"]):
         if part["kind"] == "empty" and not part["gaps"]:
             raise ValueError(f"header.columns.parts[{index}]: an empty column must have gaps")
+
+
+def _check_provenance(header: dict[str, Any]) -> None:
+    """Each column was seen, with numbers from low to high exactly if it is one of numbers."""
+    if "provenance" not in header:
+        return
+    seen, parts = header["provenance"]["columns"], header["columns"]["parts"]
+    if len(seen) != len(parts):
+        raise ValueError(f"header.provenance.columns: need {len(parts)}, got {len(seen)}")
+    for index, (column, part) in enumerate(zip(seen, parts, strict=True)):
+        place = f"header.provenance.columns[{index}]"
+        ends = [column[name] for name in ("low", "high") if column[name] is not None]
+        if len(ends) != (2 if part["kind"] == "number" else 0) or ends != sorted(ends):
+            raise ValueError(f"{place}: low and high are not those of a {part['kind']}")
+        if column["missing"] > header["provenance"]["rows"]:
+            raise ValueError(f"{place}.missing: is more than there are rows")
 
 
 def _check_embedded(layers: Layers, features: int) -> None:
