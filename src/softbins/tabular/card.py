@@ -19,11 +19,11 @@ MEANINGS = {
 }
 HOW_SCORED = {
     "HistogramRegressor": "The rows by which it was calibrated were each held out from some of the "
-    "networks and trees, and predicted by those alone. The epoch to stop at, the share of the trees "
-    "and the temperature were chosen by the same rows, which flatters the scores a little. On the "
-    "other hand fewer networks predicted a row than predict new ones, and these have learnt from "
-    "all rows in the end. The coverage of intervals is not listed: on these rows it is right by "
-    "construction.",
+    "networks and trees, and predicted by those alone. The epoch to stop at, the share of the "
+    "trees and the temperature were chosen by the same rows, which flatters the scores a little. "
+    "On the other hand fewer networks predicted a row than predict new ones, and these have learnt "
+    "from all rows in the end. The coverage of intervals is not listed: on these rows it is right "
+    "by construction.",
     "NeuralRegressor": "Each network was scored by rows that it had not seen, and the scores "
     "averaged over the networks. The epoch that was kept was chosen by the same rows, which "
     "flatters the scores a little.",
