@@ -287,7 +287,7 @@ class HistogramRegressor(StackedRegressor):
     # Prediction
 
     def _means(self, X: Any) -> Iterator[Tensor]:
-        for outputs in self._outputs(X, self.objective_.mean_outputs):
+        for outputs in self._outputs(X, for_means=True):
             if self.aggregator_ is None:
                 yield outputs.mean(self.objective_)
             else:
@@ -341,12 +341,13 @@ class HistogramRegressor(StackedRegressor):
         parts = map(self.aggregator_.interval_distribution, self._small_outputs(X))
         return self._collect(torch.stack(conformal.interval(part, coverage), -1) for part in parts)
 
-    def _outputs(self, X: Any, count: int | None = None) -> Iterator[Outputs]:
-        """What members, of whose outputs the first `count`, and trees say, in chunks of rows."""
+    def _outputs(self, X: Any, for_means: bool = False) -> Iterator[Outputs]:
+        """What members and trees say, in chunks of rows; for means not all of it is needed."""
         features = self._features(X)
+        count = self.objective_.mean_outputs if for_means else self.network_.outputs
         trees = None if self.forest_ is None else self.forest_.predict(features)
         for rows in self._chunks(features):
-            members = self._outputs_of(features[rows], count)
+            members = self._apply(partial(self.network_.first_outputs, count=count), features[rows])
             yield Outputs(members, None if trees is None else trees[rows])
 
     def _small_outputs(self, X: Any) -> Iterator[Outputs]:
@@ -354,10 +355,6 @@ class HistogramRegressor(StackedRegressor):
         assert self.aggregator_ is not None
         for outputs in self._outputs(X):
             yield from self.aggregator_.chunks(outputs)
-
-    def _outputs_of(self, features: Array, count: int | None = None) -> Tensor:
-        first = partial(self.network_.first_outputs, count=count or self.network_.outputs)
-        return self._apply(first, features)
 
     # Files
 
