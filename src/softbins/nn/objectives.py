@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Self
 
 import torch
@@ -335,12 +336,20 @@ class MixtureDensity(Objective):
         """The mixture on fine bins that reach half a range beyond [low, high]."""
         logits, means, widths = self._parts(outputs)
         mixture = MixtureSameFamily(Categorical(logits=logits), Normal(means, widths))
-        ends = (-MIXTURE_HISTOGRAM_MARGIN, 1 + MIXTURE_HISTOGRAM_MARGIN)
-        edges = torch.linspace(*ends, MIXTURE_HISTOGRAM_BINS + 1, device=outputs.device)
         shape = (-1, *(1,) * (outputs.ndim - 1))
-        probs = mixture.cdf(edges.view(shape)).diff(dim=0).movedim(0, -1).clamp_min(0)
-        bins = Bins(self._unscaled(edges.double()))
-        return Histogram(bins, probs=probs + MIN_MIXTURE_BIN_PROBABILITY)
+        edges = self._scaled_edges.to(outputs.device).view(shape)
+        probs = mixture.cdf(edges).diff(dim=0).movedim(0, -1).clamp_min(0)
+        return Histogram(self._bins, probs=probs + MIN_MIXTURE_BIN_PROBABILITY)
+
+    @cached_property
+    def _scaled_edges(self) -> Tensor:
+        """The edges of the bins that show the mixture, where targets lie in [0, 1]."""
+        ends = (-MIXTURE_HISTOGRAM_MARGIN, 1 + MIXTURE_HISTOGRAM_MARGIN)
+        return torch.linspace(*ends, MIXTURE_HISTOGRAM_BINS + 1)
+
+    @cached_property
+    def _bins(self) -> Bins:
+        return Bins(self._unscaled(self._scaled_edges.double()))
 
     def outputs_for(self, y: Tensor) -> Tensor:
         """All components on the target, as narrow as they may be."""

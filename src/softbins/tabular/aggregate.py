@@ -39,7 +39,7 @@ class Outputs:
     """What members and trees say of n rows: outputs (members, n, k), and predictions (n,)."""
 
     members: Tensor
-    trees: Array | None
+    trees: Array | Tensor | None
 
     def __getitem__(self, rows: slice) -> Outputs:
         """The same for some of the rows."""
@@ -179,17 +179,17 @@ def _pooled(objective: Objective, outputs: Tensor) -> Histogram:
 def _blend(mean: Tensor, outputs: Outputs, tree_share: float) -> Tensor:
     if outputs.trees is None or tree_share == 0:
         return mean
-    return torch.lerp(mean, torch.from_numpy(outputs.trees), tree_share)
+    return torch.lerp(mean, torch.as_tensor(outputs.trees), tree_share)
 
 
 def _tree_share(
-    mean: Tensor, trees: Array | None, y: Tensor, weight: Tensor | None, min_gain: float
+    mean: Tensor, trees: Array | Tensor | None, y: Tensor, weight: Tensor | None, min_gain: float
 ) -> float:
     """The share of the trees with the least squared error, 0 unless it is worth their trouble."""
     if trees is None:
         return 0.0
     weights = torch.ones_like(y) if weight is None else weight
-    gap, error = torch.from_numpy(trees) - mean, y - mean
+    gap, error = torch.as_tensor(trees) - mean, y - mean
     inner = (weights * gap.square()).sum()
     if inner == 0:
         return 0.0

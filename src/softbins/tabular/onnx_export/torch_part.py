@@ -1,0 +1,139 @@
+"""What torch makes of a forecast, as a graph that onnxruntime can run and that tells no paths."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from softbins._core.extras import optional_import
+from softbins.tabular.onnx_export.forecast import Forecast
+
+EXAMPLE_ROWS = 3  # more than one, which torch would take for the only number there is
+OPSET = 18  # the version of ONNX's operators; later ones have some in float32 only
+MIN_BYTES = 4096  # of a constant that is stored in float32
+
+
+def torch_program(forecast: Forecast) -> Any:
+    """A forecast as an `onnx.ModelProto`, for any number of rows."""
+    example = forecast.example(EXAMPLE_ROWS)
+    rows = torch.export.Dim("rows")
+    with torch.no_grad(), _quiet():
+        # What is computed once and then kept, such as finer bins, looks at values: not in a trace.
+        forecast(*example)
+        program = torch.onnx.export(
+            forecast,
+            example,
+            dynamo=True,
+            dynamic_shapes=tuple({0: rows} for _ in example),
+            opset_version=OPSET,
+            custom_translation_table=_exact_constants(),
+            verbose=False,
+        )
+    assert program is not None
+    made = program.model_proto
+    _remove_notes(made.graph)
+    _erf_in_float32(made.graph)
+    _weights_in_float32(made.graph)
+    return made
+
+
+def _exact_constants() -> dict[Any, Any]:
+    """How numbers of float64 get into the graph: torch's exporter would round them to float32."""
+    onnx = optional_import("onnx", "onnx")
+    operators = optional_import("onnxscript", "onnx").opset18
+
+    def scalar_tensor(s: float, dtype: int = onnx.TensorProto.FLOAT, **_where: Any) -> Any:
+        return operators.Constant(value=onnx.helper.make_tensor("", dtype, [], [s]))
+
+    def full(
+        size: Any, fill_value: float, dtype: int = onnx.TensorProto.FLOAT, **_where: Any
+    ) -> Any:
+        return operators.Expand(scalar_tensor(fill_value, dtype), size)
+
+    return {torch.ops.aten.scalar_tensor.default: scalar_tensor, torch.ops.aten.full.default: full}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what torch's exporter says of itself."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _remove_notes(graph: Any) -> None:
+    """Remove what only a debugger needs, which is a third of the file and holds folders' names."""
+    del graph.value_info[:]
+    del graph.metadata_props[:]
+    for part in (*graph.node, *graph.input, *graph.output, *graph.initializer):
+        part.doc_string = ""
+        del part.metadata_props[:]
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _remove_notes(attribute.g)
+
+
+def _erf_in_float32(graph: Any) -> None:
+    """Compute erf, of mixtures of Gaussians, in float32: onnxruntime has no other."""
+    onnx = optional_import("onnx", "onnx")
+    nodes = []
+    for node in graph.node:
+        nodes.append(node)
+        if node.op_type == "Erf":
+            (given,), (result,) = node.input, node.output
+            single, found = f"{result}_given", f"{result}_found"
+            node.input[:], node.output[:] = [single], [found]
+            nodes.insert(-1, _cast(onnx, given, single, onnx.TensorProto.FLOAT))
+            nodes.append(_cast(onnx, found, result, onnx.TensorProto.DOUBLE))
+    _replace(graph.node, nodes)
+
+
+def _weights_in_float32(graph: Any) -> None:
+    """Store large constants in float32 where nothing is lost, as for weights, which it trained.
+
+    They become float64 again when the file is loaded.
+    """
+    onnx = optional_import("onnx", "onnx")
+    kept, casts = [], []
+    for constant in graph.initializer:
+        single = _in_float32(onnx.numpy_helper.to_array(constant))
+        if single is None:
+            kept.append(constant)
+            continue
+        name = f"{constant.name}_single"
+        kept.append(onnx.numpy_helper.from_array(single, name))
+        casts.append(_cast(onnx, name, constant.name, onnx.TensorProto.DOUBLE))
+    _replace(graph.initializer, kept)
+    _replace(graph.node, [*casts, *graph.node])
+
+
+def _in_float32(values: NDArray[Any]) -> NDArray[Any] | None:
+    """Many numbers of float64 in float32; None if they are few, or something would be lost."""
+    if values.dtype != np.float64 or values.nbytes < MIN_BYTES:
+        return None
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+    return single if np.array_equal(single, values) else None
+
+
+def _cast(onnx: Any, given: str, result: str, to: int) -> Any:
+    return onnx.helper.make_node("Cast", [given], [result], name=f"cast_to_{result}", to=to)
+
+
+def _replace(parts: Any, others: list[Any]) -> None:
+    del parts[:]
+    parts.extend(others)
