@@ -335,7 +335,10 @@ class MixtureDensity(Objective):
     def distribution(self, outputs: Tensor) -> Histogram:
         """The mixture on fine bins that reach half a range beyond [low, high]."""
         logits, means, widths = self._parts(outputs)
-        mixture = MixtureSameFamily(Categorical(logits=logits), Normal(means, widths))
+        # Not validated by torch, which cannot do it in an export; a histogram finds NaN itself.
+        given = Categorical(logits=logits, validate_args=False)
+        gaussians = Normal(means, widths, validate_args=False)
+        mixture = MixtureSameFamily(given, gaussians, validate_args=False)
         shape = (-1, *(1,) * (outputs.ndim - 1))
         edges = self._scaled_edges.to(outputs.device).view(shape)
         probs = mixture.cdf(edges).diff(dim=0).movedim(0, -1).clamp_min(0)

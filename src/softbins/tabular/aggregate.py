@@ -129,6 +129,13 @@ class Aggregator:
         """The distributions that `intervals` were made with, and are to be used with."""
         return self._distribution_at(self.interval_temperature, outputs)
 
+    def both_distributions(self, outputs: Outputs) -> tuple[Histogram, Histogram]:
+        """`distribution` and `interval_distribution`, computed once if they are the same."""
+        predicted = self.distribution(outputs)
+        if self.interval_temperature == self.temperature:
+            return predicted, predicted
+        return predicted, self.interval_distribution(outputs)
+
     def _distribution_at(self, temperature: Temperature, outputs: Outputs) -> Histogram:
         predicted = split_bins(_pooled(self.objective, outputs.members), self.bin_splits)
         return temperature.apply(predicted).with_mean(self.mean(outputs))

@@ -66,10 +66,13 @@ class Forecast(nn.Module):
         x = scaled(self.scaling, features).float().double()
         outputs = Outputs(self.network(x.expand(self.network.members, -1, -1)), trees)
         answers = [self._mean(outputs)]
+        if self.quantiles is None and self.coverage is None:
+            return tuple(answers)
+        predicted, wide = self._distributions(outputs)
         if self.quantiles is not None:
-            answers.append(self._distribution(outputs).quantile(self.quantiles))
+            answers.append(predicted.quantile(self.quantiles))
         if self.coverage is not None:
-            answers.append(torch.stack(self._interval(outputs, self.coverage), -1))
+            answers.append(torch.stack(self._interval(wide, self.coverage), -1))
         return tuple(answers)
 
     def _mean(self, outputs: Outputs) -> Tensor:
@@ -77,17 +80,18 @@ class Forecast(nn.Module):
             return self.aggregator.mean(outputs)
         return self.objective.decode(outputs.members).mean(0)
 
-    def _distribution(self, outputs: Outputs) -> Histogram:
+    def _distributions(self, outputs: Outputs) -> tuple[Histogram, Histogram]:
+        """The predicted distribution, and the one that intervals come from."""
         if self.aggregator is not None:
-            return self.aggregator.distribution(outputs)
+            return self.aggregator.both_distributions(outputs)
         mixed = mixture(self.objective.distribution(outputs.members))
-        two_heads = isinstance(self.objective, TwoHeadObjective)
-        return mixed.with_mean(self._mean(outputs)) if two_heads else mixed
+        if isinstance(self.objective, TwoHeadObjective):
+            mixed = mixed.with_mean(self._mean(outputs))
+        return mixed, mixed
 
-    def _interval(self, outputs: Outputs, coverage: float) -> tuple[Tensor, Tensor]:
+    def _interval(self, predicted: Histogram, coverage: float) -> tuple[Tensor, Tensor]:
         if self.aggregator is None:
-            return self._distribution(outputs).interval(coverage)
-        predicted = self.aggregator.interval_distribution(outputs)
+            return predicted.interval(coverage)
         return self.aggregator.intervals["central"].interval(predicted, coverage)
 
 

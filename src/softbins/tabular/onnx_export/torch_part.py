@@ -16,7 +16,7 @@ from softbins._core.extras import optional_import
 from softbins.tabular.onnx_export.forecast import Forecast
 
 EXAMPLE_ROWS = 3  # more than one, which torch would take for the only number there is
-OPSET = 18  # the version of ONNX's operators; later ones have some in float32 only
+OPSET = 18  # the version of ONNX's operators, which onnxruntime has had for years
 MIN_BYTES = 4096  # of a constant that is stored in float32
 
 
@@ -33,7 +33,7 @@ def torch_program(forecast: Forecast) -> Any:
             dynamo=True,
             dynamic_shapes=tuple({0: rows} for _ in example),
             opset_version=OPSET,
-            custom_translation_table=_exact_constants(),
+            custom_translation_table=_exact_operators(),
             verbose=False,
         )
     assert program is not None
@@ -44,8 +44,11 @@ def torch_program(forecast: Forecast) -> Any:
     return made
 
 
-def _exact_constants() -> dict[Any, Any]:
-    """How numbers of float64 get into the graph: torch's exporter would round them to float32."""
+def _exact_operators() -> dict[Any, Any]:
+    """Operators that torch's exporter would make inexact.
+
+    It rounds numbers to float32, and takes the logarithm of exp(x) + 1, which overflows.
+    """
     onnx = optional_import("onnx", "onnx")
     operators = optional_import("onnxscript", "onnx").opset18
 
@@ -57,7 +60,17 @@ def _exact_constants() -> dict[Any, Any]:
     ) -> Any:
         return operators.Expand(scalar_tensor(fill_value, dtype), size)
 
-    return {torch.ops.aten.scalar_tensor.default: scalar_tensor, torch.ops.aten.full.default: full}
+    def softplus(self: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+        rest = operators.Exp(operators.Neg(operators.Abs(self)))
+        one = scalar_tensor(1.0, onnx.TensorProto.DOUBLE)
+        return operators.Add(operators.Relu(self), operators.Log(operators.Add(rest, one)))
+
+    aten = torch.ops.aten
+    return {
+        aten.scalar_tensor.default: scalar_tensor,
+        aten.full.default: full,
+        aten.softplus.default: softplus,
+    }
 
 
 @contextmanager
