@@ -5,7 +5,6 @@ It calls the functions that the estimator itself predicts with.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
+from softbins.nn.stack import StackedMLP
 from softbins.tabular.aggregate import Aggregator, Outputs
 from softbins.tabular.base import mixture
 from softbins.tabular.objectives import TwoHeadObjective
@@ -26,14 +26,14 @@ LARGE = 1e8  # added to its square, 1 is lost in float64
 class Forecast(nn.Module):
     """Mean, quantiles and interval of rows, from their encoded features and what trees say.
 
-    Everything is in float64, in which inputs of any size have finite outputs.
+    Networks are in the precision in which the estimator has them, and all else in float64.
     """
 
     def __init__(
         self, model: Any, quantiles: Sequence[float] | None, coverage: float | None
     ) -> None:
         super().__init__()
-        self.network = copy.deepcopy(model.network_).double().eval()
+        self.network: StackedMLP = model.network_
         self.scaling: Scaling = model.scaling_
         self.objective: Objective = model.objective_
         self.aggregator: Aggregator | None = getattr(model, "aggregator_", None)
@@ -63,8 +63,9 @@ class Forecast(nn.Module):
 
     def forward(self, features: Tensor, trees: Tensor | None = None) -> tuple[Tensor, ...]:
         """The `answers` in turn, for features (n, d) and predictions of trees (n,)."""
-        x = scaled(self.scaling, features).float().double()
-        outputs = Outputs(self.network(x.expand(self.network.members, -1, -1)), trees)
+        x = scaled(self.scaling, features).float().to(self.scaling.precision)
+        members = self.network(x.expand(self.network.members, -1, -1))
+        outputs = Outputs(members.double(), trees)
         answers = [self._mean(outputs)]
         if self.quantiles is None and self.coverage is None:
             return tuple(answers)

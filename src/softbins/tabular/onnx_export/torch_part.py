@@ -8,16 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from softbins._core.extras import optional_import
 from softbins.tabular.onnx_export.forecast import Forecast
 
 EXAMPLE_ROWS = 3  # more than one, which torch would take for the only number there is
 OPSET = 18  # the version of ONNX's operators, which onnxruntime has had for years
-MIN_BYTES = 4096  # of a constant that is stored in float32
 
 
 def torch_program(forecast: Forecast) -> Any:
@@ -40,7 +37,6 @@ def torch_program(forecast: Forecast) -> Any:
     made = program.model_proto
     _remove_notes(made.graph)
     _erf_in_float32(made.graph)
-    _weights_in_float32(made.graph)
     return made
 
 
@@ -112,41 +108,9 @@ def _erf_in_float32(graph: Any) -> None:
             node.input[:], node.output[:] = [single], [found]
             nodes.insert(-1, _cast(onnx, given, single, onnx.TensorProto.FLOAT))
             nodes.append(_cast(onnx, found, result, onnx.TensorProto.DOUBLE))
-    _replace(graph.node, nodes)
-
-
-def _weights_in_float32(graph: Any) -> None:
-    """Store large constants in float32 where nothing is lost, as for weights, which it trained.
-
-    They become float64 again when the file is loaded.
-    """
-    onnx = optional_import("onnx", "onnx")
-    kept, casts = [], []
-    for constant in graph.initializer:
-        single = _in_float32(onnx.numpy_helper.to_array(constant))
-        if single is None:
-            kept.append(constant)
-            continue
-        name = f"{constant.name}_single"
-        kept.append(onnx.numpy_helper.from_array(single, name))
-        casts.append(_cast(onnx, name, constant.name, onnx.TensorProto.DOUBLE))
-    _replace(graph.initializer, kept)
-    _replace(graph.node, [*casts, *graph.node])
-
-
-def _in_float32(values: NDArray[Any]) -> NDArray[Any] | None:
-    """Many numbers of float64 in float32; None if they are few, or something would be lost."""
-    if values.dtype != np.float64 or values.nbytes < MIN_BYTES:
-        return None
-    with np.errstate(over="ignore"):
-        single = values.astype(np.float32)
-    return single if np.array_equal(single, values) else None
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def _cast(onnx: Any, given: str, result: str, to: int) -> Any:
     return onnx.helper.make_node("Cast", [given], [result], name=f"cast_to_{result}", to=to)
-
-
-def _replace(parts: Any, others: list[Any]) -> None:
-    del parts[:]
-    parts.extend(others)
