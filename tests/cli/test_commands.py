@@ -361,6 +361,7 @@ def test_export_writes_the_graph_of_a_model(folder):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("always:objective")
 def test_export_says_which_model_has_no_distribution():
     pytest.importorskip("onnxscript")
     result = succeeds("export", "l2.model", "new.onnx")
