@@ -21,7 +21,7 @@ from typing import Any, Self
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.distributions import Categorical, MixtureSameFamily, Normal
+from torch.distributions import Normal
 
 from softbins.bins import Bins
 from softbins.histogram import Histogram
@@ -340,13 +340,11 @@ class MixtureDensity(Objective):
     def distribution(self, outputs: Tensor) -> Histogram:
         """The mixture on fine bins that reach half a range beyond [low, high]."""
         logits, means, widths = self._parts(outputs)
+        edges = self._scaled_edges.to(outputs.device).unsqueeze(-1)
         # Not validated by torch, which cannot do it in an export; a histogram finds NaN itself.
-        given = Categorical(logits=logits, validate_args=False)
-        gaussians = Normal(means, widths, validate_args=False)
-        mixture = MixtureSameFamily(given, gaussians, validate_args=False)
-        shape = (-1, *(1,) * (outputs.ndim - 1))
-        edges = self._scaled_edges.to(outputs.device).view(shape)
-        probs = mixture.cdf(edges).diff(dim=0).movedim(0, -1).clamp_min(0)
+        gaussians = Normal(means.unsqueeze(-2), widths.unsqueeze(-2), validate_args=False)
+        cdf = (gaussians.cdf(edges) * logits.softmax(-1).unsqueeze(-2)).sum(-1)
+        probs = cdf.diff(dim=-1).clamp_min(0)
         return Histogram(self._bins, probs=probs + MIN_MIXTURE_BIN_PROBABILITY)
 
     @cached_property
