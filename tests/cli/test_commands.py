@@ -338,3 +338,48 @@ def test_compare_shows_a_table_and_puts_a_method_that_diverged_last(monkeypatch)
         "l2      nan ± nan  nan ± nan",
     ]
     assert json.loads(succeeds(*arguments, "--json").stdout)["results"][2]["mae"] is None
+
+
+# export
+
+
+def test_export_writes_the_graph_of_a_model(folder):
+    runtime = pytest.importorskip("onnxruntime")
+    options = ["--quantiles", "0.2,0.7", "--coverage", "0.5"]
+    result = succeeds("export", "paper.model", "new.onnx", *options)
+    assert (result.stdout, result.stderr) == ("", "wrote new.onnx\n")
+    x = table()[["width", "height"]]
+    session = runtime.InferenceSession(folder / "new.onnx")
+    given = {name: x[[name]].to_numpy() for name in x.columns}
+    mean, quantiles, interval = session.run(None, given)
+    model = load("paper.model")
+    for found, expected in (
+        (mean, model.predict(x)),
+        (quantiles, model.predict_quantiles(x, (0.2, 0.7))),
+        (interval, model.predict_interval(x, 0.5)),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("always:objective")
+def test_export_says_which_model_has_no_distribution():
+    pytest.importorskip("onnxscript")
+    result = succeeds("export", "l2.model", "new.onnx")
+    assert "softbins: warning: objective: L2 predicts a number, no distribution" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["some.model", "new.model"], "a graph is written to a file that ends in .onnx"),
+        (["some.model", "nowhere/new.onnx"], "no folder 'nowhere'"),
+        (["text.model", "new.onnx"], "text.model"),
+        (["some.model", "new.onnx", "--quantiles", "1.5"], "need more than 0 and less than 1"),
+        (["some.model", "new.onnx", "--coverage", "0.999"], "needs at least 999 held-out rows"),
+    ],
+)
+def test_export_refuses_and_writes_nothing(folder, arguments, message):
+    result = run("export", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (folder / "new.onnx").exists()

@@ -281,6 +281,45 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         persistence.save(self, path)
 
+    def to_onnx(
+        self,
+        path: str | os.PathLike[str],
+        quantiles: float | Sequence[float] | None = (0.1, 0.5, 0.9),
+        coverage: float | None = 0.9,
+    ) -> None:
+        """Write the fitted estimator as an ONNX graph, to be run without Python.
+
+        The graph takes the raw columns, each as an input of shape (n, 1) with the column's name,
+        or "column_0" and so on. Text categories are tensor(string), and all other columns
+        tensor(double) with NaN for a gap. Outputs are "mean" (n,), "quantiles" (n, levels) and
+        "interval" (n, 2), all tensor(double); a name that a column has gets an underscore.
+        Needs the extra `softbins[onnx]`.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file. It is written whole, or left as it was.
+        quantiles : float, sequence of float or None, default=(0.1, 0.5, 0.9)
+            Levels between 0 and 1, or None for no quantiles.
+        coverage : float or None, default=0.9
+            Probability that the target lies in the interval, between 0 and 1, or None for no
+            interval. It is that of `predict_interval`: calibrated where that is.
+
+        Raises
+        ------
+        ValueError
+            If two columns have one name, or a category is a text of more than 80 bytes.
+
+        Warns
+        -----
+        UserWarning
+            If the objective has no distribution. Only the mean is written then.
+        """
+        check_is_fitted(self)
+        from softbins.tabular.onnx_export.program import write_onnx
+
+        write_onnx(self, path, quantiles, coverage)
+
     def card(self, path: str | os.PathLike[str] | None = None) -> str:
         """Write a page about the fitted estimator, in Markdown.
 
