@@ -20,6 +20,7 @@ from softbins.calibration import Conformal, Kind, Temperature
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.tabular.defaults import Defaults
+from softbins.tabular.objectives import TwoHeadObjective
 from softbins.tabular.sharpness import (
     HeldOut,
     fit_sharpness,
@@ -42,7 +43,7 @@ class Outputs:
     """
 
     members: Tensor
-    trees: Array | Tensor | None
+    trees: Array | Tensor | None = None
 
     def mean(self, objective: Objective) -> Tensor:
         """The mean (n,) of what the members predict."""
@@ -55,6 +56,15 @@ class Outputs:
         Logarithms are averaged, to which a member's normalization only adds a constant.
         """
         return objective.distribution(self.members.mean(0, dtype=torch.float64))
+
+    def mixture(self, objective: Objective) -> Histogram:
+        """The mean of the members' probabilities, moved to the mean of what they predict."""
+        members = objective.distribution(self.members.double())
+        mixed = Histogram(members.bins, logits=members.probs.mean(0).log())
+        if not isinstance(objective, TwoHeadObjective):
+            return mixed
+        # Of two histograms the sharp one has the shape, and the blurred one the mean.
+        return mixed.with_mean(self.mean(objective))
 
     def __getitem__(self, rows: slice) -> Outputs:
         """The same for some of the rows."""

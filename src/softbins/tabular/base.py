@@ -24,6 +24,7 @@ from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.nn.stack import StackedMLP
 from softbins.tabular import persistence, validation
+from softbins.tabular.aggregate import Outputs
 from softbins.tabular.card import model_card
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
@@ -228,19 +229,19 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
 
     def _means(self, X: Any) -> Iterator[Tensor]:
         """Predicted means, a chunk of rows at a time."""
-        for outputs in self._member_outputs(X):
-            yield self.objective_.decode(outputs).mean(0)
+        for outputs in self._outputs(X):
+            yield outputs.mean(self.objective_)
 
     def _distributions(self, X: Any) -> Iterator[Histogram]:
         """Predicted distributions, a chunk of rows at a time: all at once may fill the memory."""
-        for outputs in self._member_outputs(X):
-            yield mixture(self.objective_.distribution(outputs))
+        for outputs in self._outputs(X):
+            yield outputs.mixture(self.objective_)
 
-    def _member_outputs(self, X: Any) -> Iterator[Tensor]:
-        """The members' outputs (members, rows, outputs), a chunk of rows at a time."""
+    def _outputs(self, X: Any) -> Iterator[Outputs]:
+        """What the members say, a chunk of rows at a time."""
         features = self._features(X)
         for rows in self._chunks(features):
-            yield self._outputs_of(features[rows])
+            yield Outputs(self._apply(self.network_, features[rows]))
 
     def _features(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -250,10 +251,6 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         """The rows that go through the networks at a time."""
         starts = range(0, len(features), self._chunk_size)
         return [slice(start, start + self._chunk_size) for start in starts]
-
-    def _outputs_of(self, features: Array) -> Tensor:
-        """The members' outputs (members, rows, outputs)."""
-        return self._apply(self.network_, features)
 
     @torch.no_grad()
     def _apply(self, network: Callable[[Tensor], Tensor], features: Array) -> Tensor:
@@ -358,11 +355,6 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")
-
-
-def mixture(members: Histogram) -> Histogram:
-    """The mean of the members' probabilities."""
-    return Histogram(members.bins, logits=members.probs.mean(0).log())
 
 
 def as_numpy(values: Tensor) -> Array:

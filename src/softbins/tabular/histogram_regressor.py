@@ -22,7 +22,7 @@ from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.progress import progress_bar
 from softbins.nn.settings import Activation, Monitor, Progress
 from softbins.tabular.aggregate import Aggregator, Outputs
-from softbins.tabular.base import Array, StackedRegressor, mixture
+from softbins.tabular.base import Array, StackedRegressor
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import DEFAULTS, PAPER_PARAMETERS, Optimizer, Preset, ScalingKind
 from softbins.tabular.device import one_thread
@@ -295,15 +295,8 @@ class HistogramRegressor(StackedRegressor):
 
     def _distributions(self, X: Any) -> Iterator[Histogram]:
         if self.aggregator_ is None:
-            return (self._mixture(outputs) for outputs in self._outputs(X))
+            return (outputs.mixture(self.objective_) for outputs in self._outputs(X))
         return map(self.aggregator_.distribution, self._small_outputs(X))
-
-    def _mixture(self, outputs: Outputs) -> Histogram:
-        mixed = mixture(self.objective_.distribution(outputs.members.double()))
-        if not isinstance(self.objective_, TwoHeadObjective):
-            return mixed
-        # Of two histograms the sharp one has the shape, and the blurred one the mean.
-        return mixed.with_mean(outputs.mean(self.objective_))
 
     def predict_interval(
         self,

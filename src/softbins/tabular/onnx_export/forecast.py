@@ -16,8 +16,6 @@ from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.nn.stack import StackedMLP
 from softbins.tabular.aggregate import Aggregator, Outputs
-from softbins.tabular.base import mixture
-from softbins.tabular.objectives import TwoHeadObjective
 from softbins.tabular.scaling import MAX_FLOAT64, Scaling
 
 LARGE = 1e8  # added to its square, 1 is lost in float64
@@ -65,7 +63,7 @@ class Forecast(nn.Module):
         """The `answers` in turn, for features (n, d) and predictions of trees (n,)."""
         x = scaled(self.scaling, features).float().to(self.scaling.precision)
         members = self.network(x.expand(self.network.members, -1, -1))
-        outputs = Outputs(members.double(), trees)
+        outputs = Outputs(members, trees)
         answers = [self._mean(outputs)]
         if self.quantiles is None and self.coverage is None:
             return tuple(answers)
@@ -79,15 +77,13 @@ class Forecast(nn.Module):
     def _mean(self, outputs: Outputs) -> Tensor:
         if self.aggregator is not None:
             return self.aggregator.mean(outputs)
-        return self.objective.decode(outputs.members).mean(0)
+        return outputs.mean(self.objective)
 
     def _distributions(self, outputs: Outputs) -> tuple[Histogram, Histogram]:
         """The predicted distribution, and the one that intervals come from."""
         if self.aggregator is not None:
             return self.aggregator.both_distributions(outputs)
-        mixed = mixture(self.objective.distribution(outputs.members))
-        if isinstance(self.objective, TwoHeadObjective):
-            mixed = mixed.with_mean(self._mean(outputs))
+        mixed = outputs.mixture(self.objective)
         return mixed, mixed
 
     def _interval(self, predicted: Histogram, coverage: float) -> tuple[Tensor, Tensor]:
