@@ -80,6 +80,18 @@ def fitted(x, y, rounds=10, seed=0, **changes):
     return HistGradientBoostingRegressor(**options | changes).fit(x, y)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_how_many_trees_go_at_once_does_not_change_a_bit(shape, monkeypatch):
+    x, y = table("plain")
+    forest = Forest.of([fitted(x, y, **SHAPES[shape])], 10)
+    expected = forest.predict(x)
+    alone = np.concatenate([forest.predict(row[None]) for row in x])
+    assert np.array_equal(alone, expected)
+    for places in (1, 3 * len(x), 10**6):
+        monkeypatch.setattr(forests, "PLACES_PER_STEP", places)
+        assert np.array_equal(forest.predict(x), expected)
+
+
 def nodes(forest):
     return [getattr(forest, name) for name in ARRAYS]
 

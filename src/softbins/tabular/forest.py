@@ -24,6 +24,8 @@ from softbins.tabular.folds import Folds
 
 Array = NDArray[np.float64]
 
+# Trees times rows that go down a level together.
+PLACES_PER_STEP = 4096
 ARRAYS = ("feature", "threshold", "left", "right", "value", "roots", "depths")
 
 
@@ -65,13 +67,17 @@ class Forest:
         """The mean prediction for rows (n, features)."""
         total = np.full(len(x), self.base)
         flat, first = np.ascontiguousarray(x).reshape(-1), np.arange(len(x)) * self.features
-        for root, depth in zip(self.roots, self.depths, strict=True):
-            # One tree at a time: its few nodes stay in the fastest memory.
-            place = np.full(len(x), root)
-            for _ in range(depth):
+        # Of many rows one tree at a time, whose few nodes stay in the fastest memory; of a few
+        # rows many trees, because a step costs the same for one place as for hundreds.
+        trees = max(PLACES_PER_STEP // max(len(x), 1), 1)
+        for start in range(0, len(self.roots), trees):
+            some = slice(start, start + trees)
+            place = np.repeat(self.roots[some, None], len(x), axis=1)
+            for _ in range(self.depths[some].max()):
                 below = flat[first + self.feature[place]] <= self.threshold[place]
                 place = np.where(below, self.left[place], self.right[place])
-            total += self.value[place]
+            for values in self.value[place]:  # in turn, so that rounding is always the same
+                total += values
         return total
 
     def tensors(self) -> dict[str, Tensor]:
