@@ -27,7 +27,7 @@ def test_the_form_predicts_what_the_model_does(client, models):
     response = client.post("/", data=row)
     model, frame = models["houses"], frame_of("houses")[:1]
     expected = [*model.predict(frame), *model.predict(frame, "median")]
-    expected += [*model.predict_interval(frame)[0], *model.predict_quantiles(frame)[0]]
+    expected += [*model.predict_interval(frame)[0], *model.predict_quantiles(frame, [0.1, 0.9])[0]]
     assert numbers(response.text) == expected
     assert response.text.count("<svg") == 1
     assert 'value="90.5"' in response.text

@@ -50,7 +50,7 @@ class Sender:
                         self.lost.append(found.text)
 
 
-@pytest.mark.parametrize("keep_alive", [True, False], ids=["connections kept", "one each"])
+@pytest.mark.parametrize("keep_alive", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_sigterm_loses_no_request(model_file, keep_alive):
     with serving(model_file) as (process, address), ThreadPoolExecutor(8) as pool:
         expected = httpx2.post(f"{address}/predict", json=BODY, timeout=20).json()
@@ -70,6 +70,7 @@ def test_sigterm_loses_no_request(model_file, keep_alive):
         assert process.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_a_client_that_sends_nothing_does_not_hold_up_the_end(model_file):
     with serving(model_file) as (process, address):
         host, _, port = address.removeprefix("http://").partition(":")
@@ -82,37 +83,41 @@ def test_a_client_that_sends_nothing_does_not_hold_up_the_end(model_file):
             assert time.monotonic() - start < 5
 
 
-def test_serving_in_this_process_until_sigterm(models):
+def test_serving_in_this_process_until_sigterm(models, monkeypatch):
     """The same once more where coverage sees it; a thread asks, and then sends the signal."""
+    monkeypatch.setattr(server, "SECONDS_FOR_ARRIVALS", 2.0)
     answers, before = [], signal.getsignal(signal.SIGTERM)
+
+    def ask(address):
+        with httpx2.Client(base_url=address, timeout=20) as client:
+            answers.append(client.get("/health"))
+            os.kill(os.getpid(), signal.SIGTERM)
+            while answers[-1].headers.get("connection") != "close":
+                answers.append(client.get("/health"))
+
     with server.listen("127.0.0.1", 0) as listener:
-        address = server.address_of(listener)
-
-        def ask():
-            with httpx2.Client(base_url=address, timeout=20) as client:
-                answers.append(client.get("/health").json()["status"])
-                os.kill(os.getpid(), signal.SIGTERM)
-                late = socket.create_connection(listener.getsockname())
-                late.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-                answers.append(b"".join(iter(lambda: late.recv(1000), b"")))
-                late.close()
-
-        thread = threading.Thread(target=ask, daemon=True)
+        thread = threading.Thread(target=ask, args=[server.address_of(listener)], daemon=True)
         server.run(make_app(models["l2"]), listener, when_ready=thread.start)
         thread.join(20)
-    assert answers[0] == "ok"
-    assert answers[1].startswith(b"HTTP/1.1 200 OK")
-    assert b"connection: close" in answers[1].lower()
+    assert {answer.json()["status"] for answer in answers} == {"ok"}
+    assert answers[-1].headers["connection"] == "close"
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_a_client_in_the_queue_is_accepted_before_the_end():
-    with server.listen("127.0.0.1", 0) as listener:
-        listener.setblocking(False)
-        with socket.create_connection(listener.getsockname()):
-            found = list(server._clients_in_queue(listener))
-            assert len(found) == 1
-            found[0].close()
+def test_a_client_that_nobody_has_accepted_yet_is_answered(models, monkeypatch):
+    """It connects while the loop is busy, and the end comes before the loop looks again."""
+    with server.listen("127.0.0.1", 0) as listener, socket.socket() as client:
+
+        async def connect_and_end(_server):
+            client.connect(listener.getsockname())
+            client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+
+        monkeypatch.setattr(server._Server, "main_loop", connect_and_end)
+        server.run(make_app(models["l2"]), listener, when_ready=lambda: None)
+        answer = b"".join(iter(lambda: client.recv(1000), b""))
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert b"connection: close" in answer.lower()
+    assert answer.endswith(b"}")
 
 
 def test_addresses_are_those_of_browsers():

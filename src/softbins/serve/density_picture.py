@@ -36,9 +36,9 @@ def _draw(
     heights = distribution.probs[0].double() / edges.diff()
     axes.stairs(heights.numpy(), edges.numpy(), fill=True, color=AREA)
     low, high = numbers["interval"]
-    axes.axvspan(low, high, color=PREDICTED, alpha=0.15, lw=0, label=f"{coverage:.0%} interval")
-    axes.axvline(numbers["mean"], color=PREDICTED, linewidth=2, label="mean")
-    axes.axvline(numbers["median"], color=INK, linewidth=1.5, linestyle="--", label="median")
+    axes.axvspan(low, high, color=PREDICTED, alpha=0.25, lw=0, label=f"{coverage:.0%} interval")
+    axes.axvline(numbers["mean"], color=INK, linewidth=2, label="mean")
+    axes.axvline(numbers["median"], color=INK, linewidth=2, linestyle=":", label="median")
     ends = distribution.quantile([HIDDEN_TAIL, 1 - HIDDEN_TAIL])[0].tolist()
     left, right = min(ends[0], low), max(ends[1], high)
     margin = 0.02 * (right - left) or 1.0

@@ -124,15 +124,15 @@ class _Input:
 
 
 def number_lines(numbers: dict[str, Any]) -> list[tuple[str, list[float | None]]]:
-    """What is predicted as lines of a table: a title, and one number or two."""
+    """What is predicted as lines of a table, without the quantile that is the median."""
     lines = [("mean", [numbers["mean"]])]
     if "interval" in numbers:
         lines += [
             ("median", [numbers["median"]]),
             (f"{DEFAULT_COVERAGE:.0%} interval", numbers["interval"]),
         ]
-    quantiles = numbers.get("quantiles", {})
-    return lines + [(f"{float(level):.0%} quantile", [at]) for level, at in quantiles.items()]
+    quantiles = {float(level): at for level, at in numbers.get("quantiles", {}).items()}
+    return lines + [(f"{q:.0%} quantile", [at]) for q, at in quantiles.items() if q != 0.5]
 
 
 def _text(value: Any) -> str:
