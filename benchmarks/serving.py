@@ -134,11 +134,13 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--result", type=Path, default=RESULT)
     chosen = parser.parse_args()
+    # How many others wanted a core just before, which is what latencies depend on most.
+    machine = {"cores": os.cpu_count(), "load_before": os.getloadavg()[0]}
+    machine["python"] = platform.python_version()
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "small.model"
         row = save_model(model)
         found = measure(model, row, chosen.seconds, chosen.clients)
-    machine = {"cores": os.cpu_count(), "python": platform.python_version()}
     setting = {"seconds": chosen.seconds, "clients": chosen.clients}
     chosen.result.write_text(json.dumps(machine | setting | found, indent=2) + "\n")
     print(chosen.result.read_text(), end="")

@@ -22,6 +22,7 @@ softbins predict houses.model new.csv -o predicted.csv --interval 0.9 --quantile
 softbins info houses.model
 softbins evaluate houses.model sold.csv --target price --page houses.html
 softbins compare houses.csv --target price --page methods.html
+softbins serve houses.model --port 8000
 ```
 
 `fit` does what [`HistogramRegressor`](api/estimators.md#softbins.HistogramRegressor) does, and
@@ -34,7 +35,8 @@ the temperature.
 the intervals cover and how wide they are, above the errors in training. A model that predicts
 numbers, such as one with `--objective l2`, has MAE and RMSE only. Targets outside the bins make the
 NLL infinite; their number is said on stderr and on the page. `compare --page` writes the
-cross-validated errors of all methods as a table and as bars with standard errors.
+cross-validated errors of all methods as a table and as bars with standard errors. `serve` answers
+requests for predictions until it is told to end: [Serve a model](serve.md).
 
 Results go to stdout, everything else to stderr. The exit code is 0, or 2 if something is wrong with
 the input, which is said in one line, or 130 after Ctrl-C.

@@ -202,6 +202,30 @@ def training_speed(results: Path) -> str:
     return table(["ms per step and model", *(row["shape"] for row in record["rows"])], rows)
 
 
+def serving(results: Path) -> str:
+    """What a service held: one row for each figure."""
+    record = _record_if_made("serving", results)
+    if record is None:
+        return "The table is made by `make bench-serving`.\n"
+    head = f"{record['clients']} clients, {record['seconds']:.0f} s, {record['cores']} cores"
+    rows = [
+        ["requests", f"{record['requests']}"],
+        ["errors", f"{record['errors']}"],
+        ["requests per second", f"{record['requests_per_second']:.0f}"],
+        ["median latency", f"{record['median_ms']:.0f} ms"],
+        ["99% of latencies below", f"{record['p99_ms']:.0f} ms"],
+        [
+            "processor time per request",
+            f"{record['processor_ms_per_request']:.1f} ms",
+        ],
+        ["memory at the start", f"{record['megabytes_at_start']:.0f} MB"],
+        ["memory at the end", f"{record['megabytes_at_end']:.0f} MB"],
+        ["from SIGTERM to the end", f"{record['seconds_to_end']:.1f} s"],
+        ["load of the machine just before", f"{record['load_before']:.1f} processes"],
+    ]
+    return table([head, ""], rows)
+
+
 RENDER: dict[str, Callable[[Path], str]] = {
     "ablation": ablation,
     "accuracy": accuracy,
@@ -211,6 +235,7 @@ RENDER: dict[str, Callable[[Path], str]] = {
     "loss_speed": loss_speed,
     "paper_cost": paper_cost,
     "protocol": protocol,
+    "serving": serving,
     "training_speed": training_speed,
 }
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import jsonschema
@@ -299,3 +300,15 @@ def test_a_model_has_to_be_fitted_and_its_names_to_differ(models):
     twice = SimpleNamespace(columns_=replace(models["nameless"].columns_, names=["size", "size"]))
     with pytest.raises(ValueError, match="model: has two columns 'size'; fit it with names that"):
         model_fields(twice)
+
+
+def test_the_page_about_it_says_the_limits():
+    text = (Path(__file__).parents[2] / "docs" / "serve.md").read_text().replace("1 000 000", "1e6")
+    limits = Limits()
+    assert limits.body_bytes == 1e6
+    for words in (
+        f"within {limits.body_seconds:g} seconds",
+        "larger than 1e6 bytes",
+        f"more than {limits.rows} rows or {limits.quantiles} quantiles",
+    ):
+        assert words in text
