@@ -95,19 +95,18 @@ def test_the_block_logs_and_loads_and_the_command_serves(tmp_path, expected):
     address, loaded = json.loads(done.stdout.splitlines()[-1])
     assert loaded == expected
 
-    port = free_port()
+    port, log = free_port(), tmp_path / "log"
     command = block("sh").splitlines()[0].replace("$MODEL_URI", address).replace('"', "")
     words = command.replace("5001", str(port)).split()
-    with subprocess.Popen(
-        [PYTHON.parent / words[0], *words[1:]],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=(tmp_path / "log").open("w"),
-        start_new_session=True,
-    ) as server:
+    how = {"cwd": tmp_path, "env": environment(), "start_new_session": True}
+    with (
+        log.open("w") as out,
+        subprocess.Popen(
+            [PYTHON.parent / words[0], *words[1:]], stdout=out, stderr=subprocess.STDOUT, **how
+        ) as server,
+    ):
         try:
-            assert invoked(port, server, tmp_path / "log") == expected
+            assert invoked(port, server, log) == expected
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGTERM)

@@ -20,7 +20,7 @@ ROW = st.dictionaries(NAMES, st.one_of(ANY_VALUE, ANY_JSON), max_size=5)
 REQUEST = st.fixed_dictionaries(
     {"rows": st.one_of(ROW, st.lists(ROW, max_size=4), ANY_JSON)},
     optional={
-        "coverage": st.one_of(st.floats(0, 1), ANY_JSON),
+        "coverage": st.one_of(st.floats(0, 1), st.sampled_from([0.999, 1e-9]), ANY_JSON),
         "quantiles": st.one_of(st.lists(st.floats(0, 1), max_size=5), ANY_JSON),
         "other": ANY_JSON,
     },
@@ -41,6 +41,13 @@ def check(response):
         numbers = [row["mean"], row["median"], low, high, *row["quantiles"].values()]
         assert all(math.isfinite(number) for number in numbers)
         assert low <= high
+
+
+@settings(max_examples=40)
+@given(st.floats(0, 1), st.lists(st.floats(0, 1), max_size=3))
+def test_any_coverage_and_quantiles_of_a_good_row(client, coverage, quantiles):
+    body = {"rows": [{"size": 90.5}], "coverage": coverage, "quantiles": quantiles}
+    check(client.post("/predict", json=body))
 
 
 @settings(max_examples=80)

@@ -50,8 +50,12 @@ class RequestError(Exception):
 
     def response(self) -> Response:
         """The answer that says it."""
-        detail = {"message": self.message, "row": self.row, "field": self.field}
-        return json_response({"error": detail}, self.status, self.headers)
+        return json_response(self.content, self.status, self.headers)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the answer holds."""
+        return {"error": {"message": self.message, "row": self.row, "field": self.field}}
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -54,7 +54,13 @@ class Pages:
         """What stands in the form at first: a typical row."""
         return {field.name: _text(field.typical) for field in self.fields}
 
-    def interface(self, example: dict[str, Any], answer: dict[str, Any], limits: Limits) -> str:
+    def interface(
+        self,
+        example: dict[str, Any],
+        answer: dict[str, Any],
+        has_distribution: bool,
+        limits: Limits,
+    ) -> str:
         """The page that describes the interface, with an example that was really answered."""
         return self._page(
             "interface.html",
@@ -62,7 +68,7 @@ class Pages:
             describe=describe,
             example=json.dumps(example, indent=2, ensure_ascii=False),
             answer=json.dumps(answer, indent=2),
-            has_distribution="interval" in answer["predictions"][0],
+            has_distribution=has_distribution,
             limits=limits,
         )
 

@@ -24,8 +24,9 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+    except OSError as error:
+        # Without the address in brackets, which Python adds.
+        reason = (error.strerror or str(error)).partition(" (")[0]
         raise OSError(f"cannot listen at {host}:{port}: {reason}; choose another") from error
 
 
