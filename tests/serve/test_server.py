@@ -1,11 +1,15 @@
 """The process that serves: where it listens, and how it ends."""
 
+import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -14,6 +18,7 @@ from softbins.serve import server
 from softbins.serve.app import make_app
 from tests.serve.processes import serving, terminate
 
+ROOT = Path(__file__).parents[2]
 BODY = {"rows": {"x0": 0.5}}
 
 
@@ -138,3 +143,17 @@ def test_an_address_of_ipv6_stands_in_brackets():
         pytest.skip("the machine has no IPv6")
     with listener:
         assert server.address_of(listener).startswith("http://[::1]:")
+
+
+@pytest.mark.slow
+def test_a_load_of_sixteen_clients_is_held_without_an_error(tmp_path):
+    """The benchmark itself, for ten seconds instead of a minute."""
+    result, script = tmp_path / "serving.json", ROOT / "benchmarks" / "serving.py"
+    command = [sys.executable, script, "--seconds", "10", "--result", result]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(result.read_text())
+    assert (found["errors"], found["exit_code"], found["clients"]) == (0, 0, 16)
+    assert found["requests"] > 16
+    assert found["seconds_to_end"] < 5
+    assert found["megabytes_at_end"] < found["megabytes_at_start"] + 50

@@ -16,7 +16,7 @@ BACKLOG = 2048
 # After SIGTERM: for requests that are on their way, and for those that are being answered. The
 # process ends within 5 seconds.
 SECONDS_FOR_ARRIVALS = 0.5
-SECONDS_FOR_ANSWERS = 3.5
+SECONDS_FOR_ANSWERS = 3.0
 
 
 def listen(host: str, port: int) -> socket.socket:
