@@ -168,7 +168,7 @@ BAD = [
         "Invalid value for '--page': p.txt: a page is written to a file that ends in .html or .htm",
     ),
     (["compare", "no.csv", "--target", "y", "--page", "p.html"], "no.csv: no such file"),
-    (["evaluate", "some.model", "data.csv"], "Missing option '--target'."),
+    (["evaluate", "some.model", "new.csv"], "new.csv: no column 'y'; the table"),
     (["evaluate", "no.model", "data.csv", "--target", "y"], "no.model: cannot read"),
     (["evaluate", "text.model", "data.csv", "--target", "y"], "text.model: not a softbins model"),
     (["evaluate", "some.model", "no.csv", "--target", "y"], "no.csv: no such file"),

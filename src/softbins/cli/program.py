@@ -102,7 +102,7 @@ def _show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
     epilog=examples(
         "fit houses.csv --target price -o houses.model",
         "predict houses.model new.csv -o predicted.csv --interval 0.9",
-        "evaluate houses.model sold.csv --target price --page houses.html",
+        "evaluate houses.model sold.csv --page houses.html",
         "compare houses.csv --target price --plot errors.svg",
     ),
 )

@@ -25,20 +25,9 @@ from torch.distributions import Categorical, MixtureSameFamily, Normal
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 from softbins.losses import HistogramLoss
+from softbins.nn.settings import METHODS
 from softbins.targets import Gaussian, OneBin, Target, TwoHot, UniformMix
 
-METHODS = (
-    "l2",
-    "l1",
-    "l2-noise",
-    "l2-clipping",
-    "l2-softmax",
-    "hl-onebin",
-    "hl-uniform",
-    "hl-gaussian",
-    "mdn",
-    "l2-many",
-)
 Parameter = float | Tensor
 
 MIN_WEIGHT_FOR_LOG = 1e-30  # stands for a weight of 0, whose logarithm would be infinite

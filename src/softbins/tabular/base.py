@@ -19,13 +19,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from softbins._core.files import write_whole
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.nn.stack import StackedMLP
 from softbins.tabular import persistence, validation
+from softbins.tabular.card import model_card
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
 from softbins.tabular.device import one_thread
+from softbins.tabular.provenance import Provenance, time_of_fit
 from softbins.tabular.scaling import Scaling
 
 Array = NDArray[np.float64]
@@ -43,10 +46,12 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
 
     _chunk_size = PREDICTION_CHUNK
     categorical_features: Any
+    random_state: Any
     objective_: Objective
     network_: StackedMLP
     scaling_: Scaling
     columns_: Columns
+    provenance_: Provenance | None
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train on a table.
@@ -66,9 +71,13 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         Self
             The fitted estimator. If fitting fails, the estimator stays as it was.
         """
+        fitted_at = time_of_fit()
         data, names = self._training_data(X, y, sample_weight)
         with one_thread():
-            fitted = self._fit(data)
+            fitted, scores = self._fit(data)
+        fitted["provenance_"] = Provenance.of_fit(
+            data, fitted_at=fitted_at, y=y, random_state=self.random_state, scores=scores
+        )
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -88,8 +97,8 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         names = ("n_features_in_", "feature_names_in_")
         return data, {name: getattr(probe, name) for name in names if hasattr(probe, name)}
 
-    def _fit(self, data: TrainingData) -> dict[str, Any]:
-        """What a fit finds out, by the names of the attributes."""
+    def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
+        """What a fit finds out, by the names of the attributes, and errors on held-out rows."""
         raise NotImplementedError
 
     # Prediction
@@ -271,6 +280,29 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         persistence.save(self, path)
+
+    def card(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Write a page about the fitted estimator, in Markdown.
+
+        It has what `provenance_` has: what the model learnt from, with the kinds and ranges of
+        all columns, and scores on held-out rows; and what the model is made of, its parameters,
+        and known limits.
+
+        Parameters
+        ----------
+        path : str or path-like, optional
+            The file to write it to as well, whole or not at all.
+
+        Returns
+        -------
+        str
+            The page.
+        """
+        check_is_fitted(self)
+        text = model_card(persistence.contents_of(self))
+        if path is not None:
+            write_whole(path, text.encode())
+        return text
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What a kind of estimator adds to a model file: header and tensors."""

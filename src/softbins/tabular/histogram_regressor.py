@@ -19,19 +19,17 @@ from torch import Tensor
 from softbins.bins import Bias, Bins
 from softbins.histogram import Histogram
 from softbins.nn.embedded import EmbeddedMLP
-from softbins.nn.embedded_pass import Activation
 from softbins.nn.progress import progress_bar
-from softbins.nn.settings import Monitor, Progress
+from softbins.nn.settings import Activation, Monitor, Progress
 from softbins.tabular.aggregate import Aggregator, Outputs
 from softbins.tabular.base import Array, StackedRegressor, mixture
 from softbins.tabular.data import TrainingData
-from softbins.tabular.defaults import DEFAULTS, PAPER_PARAMETERS, Preset
+from softbins.tabular.defaults import DEFAULTS, PAPER_PARAMETERS, Optimizer, Preset, ScalingKind
 from softbins.tabular.device import one_thread
 from softbins.tabular.fit import fit_table
 from softbins.tabular.forest import Forest
-from softbins.tabular.hyperparameters import Hyperparameters, Optimizer, resolve
+from softbins.tabular.hyperparameters import Hyperparameters, resolve
 from softbins.tabular.objectives import TwoHeadObjective, distribution_part, histogram_objective
-from softbins.tabular.scaling import ScalingKind
 from softbins.tabular.tune import tune_table
 
 Auto = Literal["auto"]
@@ -125,6 +123,9 @@ class HistogramRegressor(StackedRegressor):
         Errors of each member after each epoch.
     n_epochs_ : int
         Epochs that were trained.
+    provenance_ : Provenance or None
+        Where the model comes from: version, time, seed, the rows and their columns, and scores
+        on the rows that were left out. None for a file of an older version.
     tuning_ : list of dict
         What `tune` has tried, if it was called.
     n_features_in_ : int
@@ -234,10 +235,10 @@ class HistogramRegressor(StackedRegressor):
 
     # Fitting
 
-    def _fit(self, data: TrainingData) -> dict[str, Any]:
+    def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
         with progress_bar(self.progress) as show:
             fitted = fit_table(data, self._resolved(data), self._seed(), show)
-        return {
+        attributes = {
             "network_": fitted.network,
             "objective_": fitted.objective,
             "bins_": distribution_part(fitted.objective).bins,
@@ -247,6 +248,7 @@ class HistogramRegressor(StackedRegressor):
             "history_": fitted.history,
             "n_epochs_": fitted.n_epochs,
         }
+        return attributes, fitted.scores
 
     def _resolved(self, data: TrainingData) -> Hyperparameters:
         return resolve(self.get_params(deep=False), data.n_rows, self._defaults)
