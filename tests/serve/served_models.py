@@ -1,7 +1,5 @@
 """Small models of every kind that a service meets, and rows for them."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 
@@ -30,11 +28,11 @@ def house_model():
 def boolean_model():
     """A model that takes a boolean for what it is, and remembers where it comes from."""
     frame, price = houses()
+    frame.loc[:1, "size"] = 50.0, 150.5
     model = NeuralRegressor(hidden=(8,), bins=20, max_epochs=2, random_state=0)
-    model.set_params(categorical_features=None).fit(frame[["size", "garden"]], price)
-    columns = [SimpleNamespace(name="size", low=50.0, high=150.5)]
-    columns += [SimpleNamespace(name="garden", low=None, high=None)]
-    model.provenance_ = SimpleNamespace(target="price", columns=columns)
+    model.set_params(categorical_features=None).fit(
+        frame[["size", "garden"]], pd.Series(price, name="price")
+    )
     return model
 
 

@@ -270,6 +270,8 @@ def test_the_schema_has_the_columns_of_the_model(clients):
     types = {name: [one["type"] for one in columns[name].get("anyOf", [])] for name in columns}
     assert types["size"] == types["zone"] == ["number", "null"]
     assert types["town"] == ["string", "null"]
+    unnamed = clients["nameless"].get("/openapi.json").json()["components"]["schemas"]["Row"]
+    assert unnamed["properties"]["x1"]["description"].endswith(" in training.")
     known = clients["boolean"].get("/openapi.json").json()["components"]["schemas"]["Row"]
     assert known["properties"]["size"]["description"] == "A number; 50 to 150.5 in training."
 

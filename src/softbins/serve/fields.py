@@ -52,11 +52,11 @@ def model_fields(model: Any) -> list[Field]:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(f"model: has two columns {twice[0]!r}; fit it with names that differ")
-    known = getattr(getattr(model, "provenance_", None), "columns", [])
-    ranges = {column.name: (column.low, column.high) for column in known}
+    known = getattr(getattr(model, "provenance_", None), "columns", None)
+    ranges = [(None, None)] * len(names) if known is None else [(c.low, c.high) for c in known]
     return [
-        _field(name, encoder, *ranges.get(name, (None, None)))
-        for name, encoder in zip(names, encoders, strict=True)
+        _field(name, encoder, *ends)
+        for name, encoder, ends in zip(names, encoders, ranges, strict=True)
     ]
 
 
