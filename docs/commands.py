@@ -23,6 +23,7 @@ softbins info houses.model
 softbins evaluate houses.model sold.csv --page houses.html
 softbins compare houses.csv --target price --page methods.html
 softbins export houses.model houses.onnx --coverage 0.9
+softbins serve houses.model --port 8000
 ```
 
 `fit` does what [`HistogramRegressor`](api/estimators.md#softbins.HistogramRegressor) does, and
@@ -36,7 +37,8 @@ the intervals cover and how wide they are, above the errors in training. A model
 numbers, such as one with `--objective l2`, has MAE and RMSE only. Targets outside the bins make the
 NLL infinite; their number is said on stderr and on the page. `compare --page` writes the
 cross-validated errors of all methods as a table and as bars with standard errors. `export` writes a
-model for onnxruntime; [Deploy](deploy.md#onnx) tells what goes in and what comes out.
+model for onnxruntime; [ONNX](deploy.md#onnx) tells what goes in and what comes out. `serve` answers
+requests for predictions until it is told to end: [Serve a model](serve.md).
 
 Results go to stdout, everything else to stderr. The exit code is 0, or 2 if something is wrong with
 the input, which is said in one line, or 130 after Ctrl-C.

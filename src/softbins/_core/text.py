@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import textwrap
@@ -44,6 +45,12 @@ def shown(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(shown, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """A question in brackets about the known name that is most like an unknown one, if any is."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def json_text(value: Any) -> str:
