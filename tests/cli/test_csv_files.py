@@ -11,7 +11,7 @@ from tests.cli.dialects import Dialect, Written, written_tables
 
 QUIETLY = settings(
     deadline=None,
-    max_examples=200,
+    max_examples=60,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 PLAIN = Dialect(",", ".", "", False, "utf-8", "\n")

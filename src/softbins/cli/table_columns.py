@@ -136,7 +136,9 @@ def features_frame(columns: Sequence[TakenColumn]) -> Any:
 def _has_text(column: Any) -> bool:
     if column.dtype == object:
         return any(isinstance(value, str) for value in column)
-    return bool(optional_import("pandas").api.types.is_string_dtype(column))
+    pandas = optional_import("pandas")
+    is_category = isinstance(column.dtype, pandas.CategoricalDtype)
+    return not is_category and bool(pandas.api.types.is_string_dtype(column))
 
 
 def _truth_words(column: Any) -> Any:

@@ -121,16 +121,16 @@ def _parsed(kind: str, opened: OpenedInput, reading: Reading, text_columns: Sequ
 
 def _from_parquet(file: IO[bytes]) -> Any:
     optional_import("pandas")
-    # Not by pandas, which raises an obscure error for names that occur twice.
-    return _from_arrow(optional_import("pyarrow.parquet").read_table(io.BytesIO(file.read())))
+    parquet = optional_import("pyarrow.parquet")
+    # Checked first, because the reader raises an obscure error for names that occur twice.
+    check_names(parquet.read_schema(file).names)
+    file.seek(0)
+    return parquet.read_table(file).to_pandas().reset_index(drop=True)
 
 
 def _from_feather(file: IO[bytes]) -> Any:
     optional_import("pandas")
-    return _from_arrow(optional_import("pyarrow.feather").read_table(io.BytesIO(file.read())))
-
-
-def _from_arrow(table: Any) -> Any:
+    table = optional_import("pyarrow.feather").read_table(file)
     check_names(table.column_names)
     return table.to_pandas().reset_index(drop=True)
 

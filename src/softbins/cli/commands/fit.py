@@ -25,7 +25,7 @@ from softbins.cli.training_options import (
 )
 
 # With fewer rows than this, a model cannot be expected to do much.
-FEW_ROWS = 50
+FEW_ROWS = 30
 
 
 @click.command(
