@@ -29,6 +29,8 @@ from softbins.tabular.frames import MISSING_WORDS
 GAPS = sorted({form(w) for w in MISSING_WORDS for form in (str, str.upper, str.title)} | {"NaN"})
 # Files that take a moment show how far they are.
 MIN_BYTES_FOR_PROGRESS = 20_000_000
+# The types that columns of a file have, and what each becomes if a cell does not have it.
+WIDER = {"int64": "double", "double": "string", "bool": "string", "string": "string"}
 # Takes the place of a name that is missing. No text that a file can hold starts so.
 UNNAMED = "\0"
 
@@ -55,7 +57,7 @@ def _read(
     columns = _arrow_columns(opened, dialect, names, text_columns)
     again = _columns_to_read_as_text(columns, opened.file, dialect, reading)
     if again:
-        columns |= _arrow_columns(opened, dialect, names, again, only_these=True)
+        columns |= _typed_columns(opened, dialect, names, dict.fromkeys(again, "string"))
     has_points = any(map(_has_fractions, columns.values()))
     return Table(
         _frame(columns),
@@ -130,16 +132,66 @@ def _check_quotes(file: IO[bytes], dialect: Dialect) -> None:
 
 
 def _arrow_columns(
-    opened: OpenedInput,
-    dialect: Dialect,
-    names: Sequence[str],
-    text_columns: Sequence[str],
-    only_these: bool = False,
+    opened: OpenedInput, dialect: Dialect, names: Sequence[str], text_columns: Sequence[str]
 ) -> dict[str, Any]:
-    """The columns as Arrow reads them: numbers, booleans, dates or text."""
+    """The columns of a file as Arrow reads them: numbers, booleans or text.
+
+    Types are those of the first block, and a column with another cell further down is read again
+    with a wider one. Arrow could infer them from the whole file, but keeps all of it in memory.
+    """
+    types = _first_types(opened, dialect, names)
+    types |= dict.fromkeys((name for name in names if name in text_columns), "string")
+    while True:
+        try:
+            return _typed_columns(opened, dialect, names, types)
+        except _CellTypeError as error:
+            name = names[error.column]
+            types[name] = WIDER[types[name]]
+
+
+def _first_types(opened: OpenedInput, dialect: Dialect, names: Sequence[str]) -> dict[str, str]:
+    """The type of each column in the first block of a file, by name."""
     arrow, reader = optional_import("pyarrow"), optional_import("pyarrow.csv")
-    texts = [name for name in names if name in text_columns]
-    options = {
+    opened.file.seek(0)
+    try:
+        with reader.open_csv(
+            _WatchedFile(opened, lambda *_: None), **_options(dialect, names, {})
+        ) as stream:
+            found = {field.name: str(field.type) for field in stream.schema}
+    except arrow.ArrowInvalid as error:
+        raise TableError(_parser_problem(str(error))) from error
+    # A column that begins with nothing but gaps may be numbers; dates keep their text.
+    found = {name: "double" if kind == "null" else kind for name, kind in found.items()}
+    return {name: kind if kind in WIDER else "string" for name, kind in found.items()}
+
+
+class _CellTypeError(Exception):
+    """A cell that does not have the type of its column, whose number is `column`."""
+
+    def __init__(self, column: int) -> None:
+        super().__init__(column)
+        self.column = column
+
+
+def _typed_columns(
+    opened: OpenedInput, dialect: Dialect, names: Sequence[str], types: dict[str, str]
+) -> dict[str, Any]:
+    arrow, reader = optional_import("pyarrow"), optional_import("pyarrow.csv")
+    with _watched(opened) as file:
+        try:
+            table = reader.read_csv(file, **_options(dialect, names, types))
+        except arrow.ArrowInvalid as error:
+            found = re.match(r"In CSV column #(\d+): .*conversion error", str(error))
+            if found is not None:
+                raise _CellTypeError(int(found[1])) from error
+            raise TableError(_parser_problem(str(error))) from error
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+def _options(dialect: Dialect, names: Sequence[str], types: dict[str, str]) -> dict[str, Any]:
+    """How Arrow is to read a file with columns of these names, those with a type as that."""
+    arrow, reader = optional_import("pyarrow"), optional_import("pyarrow.csv")
+    return {
         "read_options": reader.ReadOptions(
             # In one thread, because only then do errors tell the row.
             use_threads=False,
@@ -152,19 +204,13 @@ def _arrow_columns(
             delimiter=dialect.sep, quote_char=dialect.quote, newlines_in_values=True
         ),
         "convert_options": reader.ConvertOptions(
-            column_types=dict.fromkeys(texts, arrow.string()),
-            include_columns=texts if only_these else [],
+            column_types={name: arrow.type_for_alias(kind) for name, kind in types.items()},
+            include_columns=list(types),
             null_values=GAPS,
             true_values=["true", "True", "TRUE"],
             false_values=["false", "False", "FALSE"],
         ),
     }
-    with _watched(opened) as file:
-        try:
-            table = reader.read_csv(file, **options)
-        except arrow.ArrowInvalid as error:
-            raise TableError(_parser_problem(str(error))) from error
-    return dict(zip(table.column_names, table.columns, strict=True))
 
 
 def _parser_problem(text: str) -> str:
@@ -209,7 +255,7 @@ def _columns_to_read_as_text(
 ) -> list[str]:
     """Columns in which Arrow may see something else than people mean."""
     types = optional_import("pyarrow.types")
-    again = [name for name, column in columns.items() if types.is_temporal(column.type)]
+    again: list[str] = []
     if _has_hexadecimals(file):
         again += [name for name, column in columns.items() if types.is_integer(column.type)]
     comma_is_likely = dialect.sep != COMMA or reading.decimal == COMMA

@@ -102,17 +102,18 @@ class TableColumns:
 
     def _take_text(self, column: Any, name: str, kind: str) -> TakenColumn:
         share = self._styles[name].share
+        if kind == "number" or (kind == "" and share >= MIN_NUMBERS_AMONG_NUMBERS):
+            return self._take_numbers(column, name)
         column = column.mask(column.astype("str").str.strip() == "")
         if kind in ("category", "empty"):
             return TakenColumn(name, kind, column)
         truth = _truth_words(column)
-        if kind == "" and truth.notna().any() and (truth.notna() | column.isna()).all():
-            return TakenColumn(name, "boolean", truth)
-        if kind == "" and share < MIN_NUMBERS_AMONG_NUMBERS:
-            return TakenColumn(name, "category", _categories(column, name), (), share)
         if kind == "boolean":
             column = column.mask(truth.notna(), truth.astype("float64").astype("str"))
-        return self._take_numbers(column, name)
+            return self._take_numbers(column, name)
+        if truth.notna().any() and (truth.notna() | column.isna()).all():
+            return TakenColumn(name, "boolean", truth)
+        return TakenColumn(name, "category", _categories(column, name), (), share)
 
     def _take_numbers(self, column: Any, name: str) -> TakenColumn:
         cells = number_cells(column)
