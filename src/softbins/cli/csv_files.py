@@ -29,8 +29,10 @@ from softbins.tabular.frames import MISSING_WORDS
 GAPS = sorted({form(w) for w in MISSING_WORDS for form in (str, str.upper, str.title)} | {"NaN"})
 # Files that take a moment show how far they are.
 MIN_BYTES_FOR_PROGRESS = 20_000_000
+# The type of text that pandas takes without a copy.
+TEXT = "large_string"
 # The types that columns of a file have, and what each becomes if a cell does not have it.
-WIDER = {"int64": "double", "double": "string", "bool": "string", "string": "string"}
+WIDER = {"int64": "double", "double": TEXT, "bool": TEXT, TEXT: TEXT}
 # Takes the place of a name that is missing. No text that a file can hold starts so.
 UNNAMED = "\0"
 
@@ -57,7 +59,7 @@ def _read(
     columns = _arrow_columns(opened, dialect, names, text_columns)
     again = _columns_to_read_as_text(columns, opened.file, dialect, reading)
     if again:
-        columns |= _typed_columns(opened, dialect, names, dict.fromkeys(again, "string"))
+        columns |= _typed_columns(opened, dialect, names, dict.fromkeys(again, TEXT))
     has_points = any(map(_has_fractions, columns.values()))
     return Table(
         _frame(columns),
@@ -140,7 +142,7 @@ def _arrow_columns(
     with a wider one. Arrow could infer them from the whole file, but keeps all of it in memory.
     """
     types = _first_types(opened, dialect, names)
-    types |= dict.fromkeys((name for name in names if name in text_columns), "string")
+    types |= dict.fromkeys((name for name in names if name in text_columns), TEXT)
     while True:
         try:
             return _typed_columns(opened, dialect, names, types)
@@ -162,7 +164,7 @@ def _first_types(opened: OpenedInput, dialect: Dialect, names: Sequence[str]) ->
         raise TableError(_parser_problem(str(error))) from error
     # A column that begins with nothing but gaps may be numbers; dates keep their text.
     found = {name: "double" if kind == "null" else kind for name, kind in found.items()}
-    return {name: kind if kind in WIDER else "string" for name, kind in found.items()}
+    return {name: kind if kind in WIDER else TEXT for name, kind in found.items()}
 
 
 class _CellTypeError(Exception):
@@ -278,7 +280,7 @@ def _has_hexadecimals(file: IO[bytes]) -> bool:
 
 def _has_commas(column: Any) -> bool:
     types, compute = optional_import("pyarrow.types"), optional_import("pyarrow.compute")
-    return types.is_string(column.type) and bool(
+    return types.is_large_string(column.type) and bool(
         compute.any(compute.match_substring_regex(column, r"[0-9],[0-9]")).as_py()
     )
 
@@ -313,4 +315,5 @@ def _frame(columns: dict[str, Any]) -> Any:
     So no column is in memory twice for long.
     """
     series = {name: columns.pop(name).to_pandas() for name in list(columns)}
+    optional_import("pyarrow").default_memory_pool().release_unused()
     return optional_import("pandas").DataFrame(series, copy=False)

@@ -46,7 +46,7 @@ def read_training_data(path: Path, target: str, reading: Reading = AS_FOUND) -> 
     with _errors_name_the_file(path):
         columns = TableColumns(table, reading.decimal)
         y, known = _known_target(columns, target, reading, table.remarks)
-        taken, problems = columns.take_all(_feature_names(table, target, reading))
+        taken, problems = columns.take_all(_feature_names(table, target, reading), release=True)
         if problems:
             raise columns_refused(problems, may_drop=True)
         if y.min() == y.max():

@@ -88,9 +88,12 @@ class TableColumns:
         return TakenColumn(name, "number", _native_numbers(column, name))
 
     def take_all(
-        self, names: Sequence[str], kinds: Sequence[str] | None = None
+        self, names: Sequence[str], kinds: Sequence[str] | None = None, release: bool = False
     ) -> tuple[list[TakenColumn], list[ColumnError]]:
-        """The columns of these names that can be taken, and what is wrong with the others."""
+        """The columns of these names that can be taken, and what is wrong with the others.
+
+        With `release`, columns leave the frame as they are taken, which saves memory.
+        """
         check_present(self.frame, names)
         taken, problems = [], []
         for name, kind in zip(names, kinds or [""] * len(names), strict=True):
@@ -98,6 +101,8 @@ class TableColumns:
                 taken.append(self.take(name, kind))
             except ColumnError as problem:
                 problems.append(problem)
+            if release:
+                del self.frame[name]
         return taken, problems
 
     def _take_text(self, column: Any, name: str, kind: str) -> TakenColumn:
