@@ -22,15 +22,15 @@ softbins fit houses.csv --target price -o houses.model --preset fast
 softbins predict houses.model size=80 town=A
 softbins predict houses.model new.csv -o predicted.csv --interval 0.9 --quantiles 0.1,0.5,0.9
 softbins info houses.model
-softbins evaluate houses.model sold.csv --target price --page houses.html
+softbins evaluate houses.model sold.csv --page houses.html
 softbins compare houses.csv --target price --page methods.html
 ```
 
 `fit` does what [`HistogramRegressor`](api/estimators.md#softbins.HistogramRegressor) does, and
 leaves to it what is not given; `--plain` is `as_in_paper()`, and `--objective` takes any other of
-the paper's. `predict --raw` writes intervals that are not calibrated. `info` tells what a model has
-become: its bins and how far they may move a mean, how many networks, the share of the trees and
-the temperature.
+the paper's. `predict --raw` writes intervals that are not calibrated. `info` tells
+[where a model comes from](provenance.md) and what it has become: its bins and how far they may move
+a mean, how many networks, the share of the trees and the temperature.
 
 `evaluate` prints the MAE of the predicted means and medians, RMSE, CRPS, NLL, and how many targets
 the intervals cover and how wide they are, above the errors in training. A model that predicts

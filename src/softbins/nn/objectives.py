@@ -25,20 +25,9 @@ from torch.distributions import Categorical, MixtureSameFamily, Normal
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 from softbins.losses import HistogramLoss
+from softbins.nn.settings import METHODS
 from softbins.targets import Gaussian, OneBin, Target, TwoHot, UniformMix
 
-METHODS = (
-    "l2",
-    "l1",
-    "l2-noise",
-    "l2-clipping",
-    "l2-softmax",
-    "hl-onebin",
-    "hl-uniform",
-    "hl-gaussian",
-    "mdn",
-    "l2-many",
-)
 Parameter = float | Tensor
 
 MIN_WEIGHT_FOR_LOG = 1e-30  # stands for a weight of 0, whose logarithm would be infinite
@@ -68,6 +57,11 @@ class Objective(ABC):
     @abstractmethod
     def decode(self, outputs: Tensor) -> Tensor:
         """The prediction (..., rows) of every row, in the unit of the target."""
+
+    @property
+    def mean_outputs(self) -> int:
+        """How many of the outputs, from the first on, `decode` needs."""
+        return self.outputs
 
     def batch_loss(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
         """One number to differentiate: each member's mean loss over its rows, summed over members.

@@ -7,40 +7,51 @@ conversion happens once, here. A failed `fit` leaves a fitted estimator as it wa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from softbins._core.files import write_whole
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.nn.stack import StackedMLP
-from softbins.nn.trainer import EVALUATION_CHUNK
 from softbins.tabular import persistence, validation
+from softbins.tabular.card import model_card
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
 from softbins.tabular.device import one_thread
+from softbins.tabular.provenance import Provenance, time_of_fit
 from softbins.tabular.scaling import Scaling
 
 Array = NDArray[np.float64]
 Output = Literal["mean", "median", "mode"]
 
+# Rows that go through the networks at a time, of which everything stays in the cache.
+PREDICTION_CHUNK = 512
+# Products of matrices go through rows in blocks, and add up in another order for a part of a block.
+# Only with whole ones does a float32 prediction not depend on the rest of its batch.
+ROWS_OF_A_BLOCK = 16
+
 
 class StackedRegressor(RegressorMixin, BaseEstimator):
     """A stack of networks with an objective: all but the choice of both."""
 
-    _chunk_size = EVALUATION_CHUNK
+    _chunk_size = PREDICTION_CHUNK
     categorical_features: Any
+    random_state: Any
     objective_: Objective
     network_: StackedMLP
     scaling_: Scaling
     columns_: Columns
+    provenance_: Provenance | None
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train on a table.
@@ -60,9 +71,13 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         Self
             The fitted estimator. If fitting fails, the estimator stays as it was.
         """
+        fitted_at = time_of_fit()
         data, names = self._training_data(X, y, sample_weight)
         with one_thread():
-            fitted = self._fit(data)
+            fitted, scores = self._fit(data)
+        fitted["provenance_"] = Provenance.of_fit(
+            data, fitted_at=fitted_at, y=y, random_state=self.random_state, scores=scores
+        )
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -82,8 +97,8 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         names = ("n_features_in_", "feature_names_in_")
         return data, {name: getattr(probe, name) for name in names if hasattr(probe, name)}
 
-    def _fit(self, data: TrainingData) -> dict[str, Any]:
-        """What a fit finds out, by the names of the attributes."""
+    def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
+        """What a fit finds out, by the names of the attributes, and errors on held-out rows."""
         raise NotImplementedError
 
     # Prediction
@@ -223,20 +238,29 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
 
     def _member_outputs(self, X: Any) -> Iterator[Tensor]:
         """The members' outputs (members, rows, outputs), a chunk of rows at a time."""
-        for features in self._feature_chunks(X):
-            yield self._outputs_of(features)
+        features = self._features(X)
+        for rows in self._chunks(features):
+            yield self._outputs_of(features[rows])
 
-    def _feature_chunks(self, X: Any) -> Iterator[Array]:
+    def _features(self, X: Any) -> Array:
         check_is_fitted(self)
-        features = validation.prediction_data(self, X, self.columns_)
-        for start in range(0, len(features), self._chunk_size):
-            yield features[start : start + self._chunk_size]
+        return validation.prediction_data(self, X, self.columns_)
+
+    def _chunks(self, features: Array) -> list[slice]:
+        """The rows that go through the networks at a time."""
+        starts = range(0, len(features), self._chunk_size)
+        return [slice(start, start + self._chunk_size) for start in starts]
+
+    def _outputs_of(self, features: Array) -> Tensor:
+        """The members' outputs (members, rows, outputs)."""
+        return self._apply(self.network_, features)
 
     @torch.no_grad()
-    def _outputs_of(self, features: Array) -> Tensor:
-        x = self.scaling_(features).double()
-        outputs: Tensor = self.network_(x.expand(self.network_.members, -1, -1))
-        return outputs
+    def _apply(self, network: Callable[[Tensor], Tensor], features: Array) -> Tensor:
+        """What a function of scaled features (members, rows, inputs) gives."""
+        x = self.scaling_(features).to(self.scaling_.precision)
+        whole = F.pad(x, (0, 0, 0, -len(x) % ROWS_OF_A_BLOCK))
+        return network(whole.expand(self.network_.members, -1, -1))[:, : len(x)]
 
     @staticmethod
     def _collect(parts: Iterator[Tensor]) -> Array:
@@ -256,6 +280,29 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         persistence.save(self, path)
+
+    def card(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Write a page about the fitted estimator, in Markdown.
+
+        It has what `provenance_` has: what the model learnt from, with the kinds and ranges of
+        all columns, and scores on held-out rows; and what the model is made of, its parameters,
+        and known limits.
+
+        Parameters
+        ----------
+        path : str or path-like, optional
+            The file to write it to as well, whole or not at all.
+
+        Returns
+        -------
+        str
+            The page.
+        """
+        check_is_fitted(self)
+        text = model_card(persistence.contents_of(self))
+        if path is not None:
+            write_whole(path, text.encode())
+        return text
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What a kind of estimator adds to a model file: header and tensors."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softbins.tabular.defaults import DEFAULTS
+from softbins.tabular.defaults import DEFAULTS, ScalingKind
 
 Array = NDArray[np.float64]
-ScalingKind = Literal["robust", "standard"]
 
 MAX_ROBUST_VALUE = DEFAULTS.columns.max_robust_value
 MAX_FLOAT64 = np.finfo(np.float64).max
@@ -80,6 +79,11 @@ class Scaling:
         a: Array = np.arcsinh(z.clip(-MAX_FLOAT64, MAX_FLOAT64))
         compressed: Array = a / np.hypot(1.0, a / self.limit)
         return compressed
+
+    @property
+    def precision(self) -> torch.dtype:
+        """What networks compute in: float32 is quick, but may overflow where there is no limit."""
+        return torch.float32 if math.isfinite(self.limit) else torch.float64
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything as tensors, for a model file."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from softbins._core.extras import optional_import
 from softbins.cli.inputs import read_training_data
 from softbins.cli.options import DATA, JSON, TARGET, examples, new_file
 from softbins.cli.output_files import check_not_an_input
@@ -16,7 +17,6 @@ from softbins.cli.progress import progress_bar
 from softbins.cli.reading import Reading
 from softbins.cli.reading_options import reading_options
 from softbins.cli.summary import print_summary
-from softbins.cli.table_columns import Array
 from softbins.cli.table_summary import MAX_LISTED, summary_text
 from softbins.cli.training_options import (
     check_training_options,
@@ -56,7 +56,8 @@ def fit(
     x, y, columns = read_training_data(data, target, reading)
     click.echo(summary_text(columns, limit=MAX_LISTED), err=True)
     _warn_of_few_rows(len(y))
-    model = _trained_model(x, y, options)
+    # A series, because its name tells the model what it predicts.
+    model = _trained_model(x, optional_import("pandas").Series(y, name=target), options)
     model.save(output)
     summary = {"model": str(output), "objective": options["objective"], "rows": len(y)}
     # A stray word among numbers shows in the numbers of columns of each kind.
@@ -69,12 +70,12 @@ def _warn_of_few_rows(rows: int) -> None:
     if rows < FEW_ROWS:
         warnings.warn(
             f"only {rows} rows to learn from: expect predictions little better than the mean of "
-            f"the target, and intervals that are wide or cover less than they say",
+            "the target, and intervals that are wide or cover less than they say",
             stacklevel=1,
         )
 
 
-def _trained_model(x: Any, y: Array, options: dict[str, Any]) -> Any:
+def _trained_model(x: Any, y: Any, options: dict[str, Any]) -> Any:
     with progress_bar(options["max_seconds"]) as update:
 
         def show(epoch: int, epochs: int, seconds: float, summary: dict[str, float]) -> None:
