@@ -135,3 +135,12 @@ def test_a_large_file_shows_how_far_it_is(tmp_path, monkeypatch):
     assert len(shares) > 2
     assert shares == sorted(shares)
     assert shares[-1] == (1.0, "reading")
+
+
+def test_a_column_may_change_its_type_far_down(tmp_path):
+    rows = ["1,1.5,true,,1.50"] * 200_000 + ["2.5,x,perhaps,7,y"]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,c,d,e", *rows]))
+    frame = read_table(tmp_path / "t.csv").frame
+    assert frame.iloc[-1].tolist() == [2.5, "x", "perhaps", 7.0, "y"]
+    assert frame.iloc[0, [0, 1, 2, 4]].tolist() == [1.0, "1.5", "true", "1.50"]
+    assert frame["d"].isna().sum() == 200_000
