@@ -140,6 +140,9 @@ def test_standard_input_is_recognised_by_its_content(tmp_path, monkeypatch, name
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n")))
     with pytest.raises(TableError, match="^standard input: no rows below the header"):
         read_table("-")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\x1f\x8b and no more")))
+    with pytest.raises(TableError, match="^standard input: broken gzip file"):
+        read_table("-")
 
 
 def test_a_format_can_be_given(tmp_path):
