@@ -46,9 +46,12 @@ class OpenedInput(NamedTuple):
 def opened_input(path: str | Path) -> Iterator[OpenedInput]:
     """Open a file, or standard input for "-"; raise if it has changed when the block is over."""
     if str(path) == STDIN:
-        with _errors_in_one_line(), _unpacked(sys.stdin.buffer) as copy:
-            with _plain(copy, "", by_content=True) as opened:
-                yield opened
+        with (
+            _errors_in_one_line(),
+            _unpacked(sys.stdin.buffer) as copy,
+            _plain(copy, "", by_content=True) as opened,
+        ):
+            yield opened
         return
     with _errors_in_one_line(), Path(path).open("rb") as file:
         before = os.fstat(file.fileno())
