@@ -13,11 +13,13 @@ PAGE = Path(__file__).parent / "commands.md"
 WIDTH = 90
 HEAD = """# Command line
 
-Tables in files, without any code: `pip install -c constraints.txt ".[cli,plots]"`. Written by
-`make docs` from what each command says with `--help`.
+[Tables in files](files.md), without any code: `pip install -c constraints.txt ".[cli,plots]"`.
+Written by `make docs` from what each command says with `--help`.
 
 ```sh
+softbins look houses.csv
 softbins fit houses.csv --target price -o houses.model --preset fast
+softbins predict houses.model size=80 town=A
 softbins predict houses.model new.csv -o predicted.csv --interval 0.9 --quantiles 0.1,0.5,0.9
 softbins info houses.model
 softbins evaluate houses.model sold.csv --page houses.html

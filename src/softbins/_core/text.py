@@ -49,8 +49,9 @@ def shown(value: Any) -> str:
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """A question in brackets about the known name that is most like an unknown one, if any is."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    plain = {other.casefold().strip(): other for other in known}
+    close = difflib.get_close_matches(name.casefold().strip(), plain, n=1)
+    return f" (did you mean {plain[close[0]]!r}?)" if close else ""
 
 
 def json_text(value: Any) -> str:

@@ -11,7 +11,10 @@ import softbins
 from softbins.cli.inputs import read_features_and_target
 from softbins.cli.options import DATA, JSON, MODEL, PAGE, PROBABILITY, examples, option
 from softbins.cli.output_files import check_drawings, write_text
+from softbins.cli.reading import Reading
+from softbins.cli.reading_options import reading_options
 from softbins.cli.summary import print_summary
+from softbins.cli.table_columns import Array
 
 
 @click.command(
@@ -24,11 +27,18 @@ from softbins.cli.summary import print_summary
 @MODEL
 @DATA
 @click.option("--target", metavar="COL", help="Column it predicts, if not that of the training.")
+@reading_options(target=True)
 @option("--coverage", type=float, default=0.9, callback=PROBABILITY, help="Share in the intervals.")
 @PAGE
 @JSON
 def evaluate(
-    model: Path, data: Path, target: str | None, coverage: float, page: Path | None, as_json: bool
+    model: Path,
+    data: Path,
+    target: str | None,
+    reading: Reading,
+    coverage: float,
+    page: Path | None,
+    as_json: bool,
 ) -> None:
     """Judge a saved MODEL by rows of DATA that it was not trained on.
 
@@ -36,7 +46,8 @@ def evaluate(
     """
     check_drawings([page], model, data)
     fitted = softbins.load(model)
-    evaluation = _evaluation(fitted, data, target or _target_of(fitted), coverage)
+    rows = read_features_and_target(data, fitted, target or _target_of(fitted), reading)
+    evaluation = _evaluation(fitted, *rows, coverage)
     if page is not None:
         write_text(evaluation.page(model.name, data.name), page)
     print_summary({"model": str(model)} | evaluation.summary(), fitted, as_json)
@@ -50,8 +61,7 @@ def _target_of(model: Any) -> str:
     return str(model.provenance_.target)
 
 
-def _evaluation(model: Any, data: Path, target: str, coverage: float) -> Any:
+def _evaluation(model: Any, x: Any, y: Array, coverage: float) -> Any:
     from softbins.report.evaluation import evaluate
 
-    x, y = read_features_and_target(data, model, target)
     return evaluate(model, x, y, coverage=coverage)
