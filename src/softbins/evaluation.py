@@ -6,9 +6,11 @@
 from softbins.report.comparison import compare_methods, comparison_page
 from softbins.report.description import description
 from softbins.report.evaluation import Evaluation, evaluate, predictions
+from softbins.report.verdict import Finding
 
 __all__ = [
     "Evaluation",
+    "Finding",
     "compare_methods",
     "comparison_page",
     "description",

@@ -251,8 +251,13 @@ def test_evaluate_prints_the_scores_of_the_model(folder):
         (model.predict_interval(frame[["width", "height"]], 0.8) - frame[["y"]].to_numpy()).prod(1)
         <= 0
     )
-    lines = dict(line.split("  ", 1) for line in succeeds(*asked).stdout.splitlines())
+    verdict = [each._asdict() for each in expected.verdict()]
+    assert shown["verdict"] == verdict
+    text = succeeds(*asked).stdout.splitlines()
+    lines = dict(line.split("  ", 1) for line in text[: -len(verdict)])
     assert float(lines["median mae"]) == pytest.approx(shown["median_mae"], rel=1e-3)
+    first = verdict[0]
+    assert text[-len(verdict)] == f"{first['level']}: {first['headline']}. {first['text']}"
     assert not (folder / "p.html").exists()
 
 
@@ -263,17 +268,19 @@ def test_evaluate_writes_a_page_beside_the_scores(folder):
     text = (folder / "p.html").read_text()
     assert text.startswith("<!DOCTYPE html>")
     assert "<h1>some.model on data.csv</h1>" in text
-    assert text.count("<figure>") == 5
+    assert text.count("<figure>") == 12
+    succeeds(*asked, *PAGE, "--quick")
+    assert (folder / "p.html").read_text().count("<figure>") == 6
 
 
 def test_evaluate_tells_that_a_model_predicts_numbers_only(folder):
-    asked = ["evaluate", "l2.model", "data.csv", "--target", "y", *PAGE]
+    asked = ["evaluate", "l2.model", "data.csv", "--target", "y", "--quick", *PAGE]
     result = succeeds(*asked)
     names = [line.partition("  ")[0] for line in result.stdout.splitlines()]
-    assert names[:5] == ["model", "objective", "rows", "mae", "rmse"]
+    assert names[:6] == ["model", "objective", "rows", "mae", "rmse", "r2"]
     assert result.stderr.startswith("The model (l2) predicts numbers, no distributions: only MAE")
     assert result.stderr.count("\n") == 1
-    assert (folder / "p.html").read_text().count("<figure>") == 1
+    assert (folder / "p.html").read_text().count("<figure>") == 3
     shown = json.loads(succeeds(*asked, "--json").stdout)
     assert shown["crps"] is shown["interval"] is None
 

@@ -16,7 +16,7 @@ from softbins._core.figures import picture
 from softbins._core.files import write_whole
 from softbins._core.text import aligned
 from softbins.report.cross_validation import cross_validate
-from softbins.report.page import Page, figure_of, picture_of
+from softbins.report.page import Page, Section, Table, figure_of, picture_of
 from softbins.tabular.columns import Columns
 
 Result = Mapping[str, Any]
@@ -158,10 +158,20 @@ def comparison_page(
         title=f"Methods on {data_name}",
         lead=f"Errors of {len(results)} methods on rows that they were not trained on: "
         f"mean and standard error over {len(results[0]['folds'])} folds, best first.",
-        head=["Method", "MAE", "±", "RMSE", "±"],
-        table=[[result[name] for name in columns] for result in results],
-        remarks=[f"{name} diverged: its errors are not finite." for name in diverged],
-        pictures=[picture],
+        sections=[
+            Section(
+                "scores",
+                "Scores",
+                [
+                    Table(
+                        ["Method", "MAE", "±", "RMSE", "±"],
+                        [[result[name] for name in columns] for result in results],
+                    )
+                ],
+                remarks=[f"{name} diverged: its errors are not finite." for name in diverged],
+                pictures=[picture],
+            )
+        ],
         facts={"data": data_name} | dict(facts or {}),
     )
     return page.html()

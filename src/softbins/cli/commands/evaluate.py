@@ -18,6 +18,7 @@ from softbins.cli.summary import print_summary
     epilog=examples(
         "evaluate houses.model sold.csv --target price",
         "evaluate houses.model sold.csv --target price --page houses.html --coverage 0.8",
+        "evaluate houses.model sold.csv --target price --page houses.html --quick",
         "evaluate houses.model sold.csv --target price --json",
     )
 )
@@ -26,20 +27,36 @@ from softbins.cli.summary import print_summary
 @TARGET
 @option("--coverage", type=float, default=0.9, callback=PROBABILITY, help="Share in the intervals.")
 @PAGE
+@click.option("--quick", is_flag=True, help="A page without which columns matter, and how.")
 @JSON
 def evaluate(
-    model: Path, data: Path, target: str, coverage: float, page: Path | None, as_json: bool
+    model: Path,
+    data: Path,
+    target: str,
+    coverage: float,
+    page: Path | None,
+    quick: bool,
+    as_json: bool,
 ) -> None:
     """Judge a saved MODEL by rows of DATA that it was not trained on.
 
-    A page shows figures of the predictions, of how honest they are, and of the training as well.
+    The verdict says whether the model is better than a constant and a linear regression, whether
+    its intervals are honest, and whether its error is like that in training. A page shows in
+    figures where it errs, which columns matter, and how honest it is, as well; for hundreds of
+    columns that takes a minute, unless it is --quick.
     """
     check_drawings([page], model, data)
     fitted = softbins.load(model)
     evaluation = _evaluation(fitted, data, target, coverage)
     if page is not None:
-        write_text(evaluation.page(model.name, data.name), page)
-    print_summary({"model": str(model)} | evaluation.summary(), fitted, as_json)
+        write_text(evaluation.page(model.name, data.name, quick), page)
+    found = evaluation.verdict()
+    summary = {"model": str(model)} | evaluation.summary()
+    if as_json:
+        summary["verdict"] = [each._asdict() for each in found]
+    print_summary(summary, fitted, as_json)
+    for each in [] if as_json else found:
+        click.echo(f"{each.level}: {each.headline}. {each.text}")
     for remark in evaluation.remarks():
         click.echo(remark, err=True)
 
