@@ -171,9 +171,9 @@ def _pooled(objective: Objective, outputs: Tensor) -> Histogram:
     """The geometric mean of the members' probabilities.
 
     Unlike a mixture it is no wider than they are: the temperature was fitted to fewer members.
+    Logarithms are averaged, to which a member's normalization only adds a constant.
     """
-    members = objective.distribution(outputs)
-    return Histogram(members.bins, logits=members.logits.mean(0))
+    return objective.distribution(outputs.mean(0))
 
 
 def _blend(mean: Tensor, outputs: Outputs, tree_share: float) -> Tensor:

@@ -114,7 +114,13 @@ class TwoHeadObjective(Objective):
 
     def decode(self, outputs: Tensor) -> Tensor:
         """The mean of the blurred histogram, no farther than the sharp one reaches."""
-        return self.blurred.decode(self._parts(outputs)[0]).clamp(self.low, self.high)
+        blurred = outputs[..., : self.blurred.outputs].contiguous()
+        return self.blurred.decode(blurred).clamp(self.low, self.high)
+
+    @property
+    def mean_outputs(self) -> int:
+        """The outputs of the blurred histogram are enough for a mean."""
+        return self.blurred.outputs
 
     @property
     def has_distribution(self) -> bool:
