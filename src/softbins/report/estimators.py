@@ -7,6 +7,7 @@ columns encoded, as HistogramRegressor does it itself.
 from __future__ import annotations
 
 import importlib
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +26,6 @@ from softbins.tabular.aggregate import Aggregator
 from softbins.tabular.columns import Columns
 from softbins.tabular.defaults import Preset
 from softbins.tabular.histogram_regressor import HistogramRegressor
-from softbins.tabular.summary import final_row
 
 Array = NDArray[np.float64]
 # The regressors of libraries that may be installed, and what keeps them quiet and repeatable.
@@ -122,10 +122,11 @@ def check_installed(name: str) -> None:
 
 def ended_at_its_best(model: Any) -> bool:
     """Whether most members were at their best when the last epoch ended, and never stopped."""
-    members: dict[int, list[dict[str, Any]]] = {}
+    members: dict[int, list[float]] = {}
     for row in model.history_:
-        members.setdefault(row["member"], []).append(row)
-    late = [final_row(model, rows)["epoch"] == rows[-1]["epoch"] for rows in members.values()]
+        error = row[f"validation_{model.monitor}"]
+        members.setdefault(row["member"], []).append(math.inf if error is None else error)
+    late = [np.argmin(errors) == len(errors) - 1 for errors in members.values()]
     return bool(sum(late) > len(late) / 2)
 
 

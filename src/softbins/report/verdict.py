@@ -21,8 +21,8 @@ training
     The mean absolute error, which depends less on single rows, beside that on rows that training
     left out: "good" if it is not larger beyond chance, "bad" if it is larger by a quarter beyond
     chance, else "fair"; "unknown" if chance leaves a factor of two open, or training has left out
-    no rows. If there are several networks, it is known for each of them alone, and all together
-    should err less.
+    no rows. A model may know that error only for each of its networks alone, which is larger than
+    that of all together, so that a small shift stays unseen; the text says so.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from softbins.report.baselines import (
     constant_prediction,
     linear_prediction,
 )
+from softbins.report.description import aggregator_of
 from softbins.report.moved_columns import moved_columns
 from softbins.report.sampling_error import Range, mean_range, share_range
 from softbins.report.training_error import KnownError, known_error
@@ -267,7 +268,7 @@ def intervals_level(share: float, chance: Range, promised: float, spike: bool) -
 
 
 def _reasons_for_narrow(model: Any) -> str:
-    aggregator = getattr(model, "aggregator_", None)
+    aggregator = aggregator_of(model)
     if aggregator is None:
         return (
             " This model does not calibrate its intervals on rows that were held out; "

@@ -285,9 +285,7 @@ def refit_settings(trainer: Trainer[EmbeddedMLP], chosen: Hyperparameters) -> Se
     )
 
 
-def _for_prediction(
-    network: EmbeddedMLP, head: Head | None, precision: torch.dtype
-) -> EmbeddedMLP:
+def _for_prediction(network: EmbeddedMLP, head: Head | None, precision: torch.dtype) -> EmbeddedMLP:
     """The whole network, with its head if it has one, where predictions are made."""
     if head is not None:
         network.add_outputs(*head)

@@ -101,9 +101,7 @@ def _restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor])
 
 
 @torch.no_grad()
-def _give_weights(
-    network: StackedMLP, tensors: dict[str, Tensor], precision: torch.dtype
-) -> None:
+def _give_weights(network: StackedMLP, tensors: dict[str, Tensor], precision: torch.dtype) -> None:
     """Make a network of one member one of all members in a file, without drawing their weights."""
     own = dict(network.named_parameters()) | dict(network.named_buffers())
     if {name: value.shape[1:] for name, value in own.items()} != {
