@@ -331,7 +331,7 @@ def test_compare_ranks_every_method(folder, monkeypatch):
         assert score["mae_stderr"] == pytest.approx(np.std(folds, ddof=1) / np.sqrt(3))
     picture = (folder / "p.svg").read_text()
     assert picture.startswith("<?xml")
-    assert picture.count(">hl-gaussian (plain network, undertrained)</text>") == 1
+    assert picture.count(">hl-gaussian *</text>") == 1
     assert "undertrained: in most folds" in result.stderr
 
 

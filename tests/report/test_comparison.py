@@ -53,7 +53,7 @@ def test_the_page_of_a_comparison_has_the_errors_and_the_bars():
     expected = [row[name] for row in results for name in names]
     assert page.cells == [(value, shown(value)) for value in expected]
     assert "comparison" in page.ids
-    assert text.count(">mdn (plain network)</text>") == 1
+    assert text.count(">mdn</text>") == 1
     assert page.facts == [
         *("data", "data.csv", "rows", "60", "features", "2", "folds", "2"),
         *("epochs", "3", "seed", "0"),
@@ -77,6 +77,8 @@ def test_undertrained_methods_are_marked():
     ]
     text = comparison_page(results, "data.csv")
     assert "l2 is undertrained: in most folds" in Page(text).words
+    assert "plain network, undertrained" in Page(text).words
+    assert text.count(">l2 *</text>") == 1
     assert "l2 (plain network, undertrained)" in score_table(results)
 
 

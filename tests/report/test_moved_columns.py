@@ -40,3 +40,13 @@ def test_few_rows_and_models_that_know_no_medians_say_nothing(model):
     assert moved_columns(model, far[:19]) == []
     plain = NeuralRegressor("l2", (8,), max_epochs=1).fit(rows(), np.arange(200.0))
     assert moved_columns(plain, far) == []
+
+
+def test_a_median_that_chance_alone_has_moved_is_not_mentioned():
+    random = np.random.default_rng(0)
+    X = pd.DataFrame({"year": random.permutation(np.repeat([2011, 2012], [101, 99]))})
+    model = HistogramRegressor((8,), members=2, max_epochs=2, random_state=0)
+    model.fit(X, random.normal(size=200))
+    new = pd.DataFrame({"year": np.repeat([2011, 2012], [99, 101])})
+    assert moved_columns(model, new) == []
+    assert moved_columns(model, new.assign(year=2012)) == ["year (median 2011, now 2012)"]

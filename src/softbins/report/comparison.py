@@ -24,7 +24,10 @@ Result = Mapping[str, Any]
 OnProgress = Callable[[float, str], object]
 
 ERRORS = ("mae", "rmse", "crps")
-CAPTION = "Mean absolute error of each method over the folds, with its standard error."
+CAPTION = (
+    "Mean absolute error of each method over the folds, with its standard error. "
+    "A star marks what is undertrained."
+)
 HEAD = ("Method", "What it is", "MAE", "±", "RMSE", "±", "CRPS", "±", "Coverage", "Seconds")
 NOTES = (
     "MAE and RMSE are those of predicted means. CRPS judges the distribution; for a method that "
@@ -193,8 +196,11 @@ def comparison_page(
         _drawing(results), name="comparison", caption=CAPTION, height=_picture_height(results)
     )
     columns = [part for error in ERRORS for part in (error, f"{error}_stderr")]
-    columns = ["kind", *columns, "coverage", "seconds"]
-    rows = [[result["method"], *(result[name] for name in columns)] for result in results]
+    columns += ["coverage", "seconds"]
+    rows = [
+        [result["method"], _what_it_is(result), *(result[name] for name in columns)]
+        for result in results
+    ]
     section = Section("scores", "Scores", [Table(HEAD, rows, NOTES)], remarks(results), [picture])
     page = Page(
         title=f"Methods on {data_name}",
@@ -206,12 +212,18 @@ def comparison_page(
     return page.html()
 
 
+def _what_it_is(result: Result) -> str:
+    return f"{result['kind']}{', undertrained' if result['undertrained'] else ''}"
+
+
 def _with_error(result: Result, name: str) -> str:
     return f"{number_text(result[name])} ± {number_text(result[f'{name}_stderr'], 2)}"
 
 
 def _drawing(results: Sequence[Result]) -> Callable[[Any], object]:
-    return partial(plots.comparison, [{**r, "method": method_label(r)} for r in results])
+    marked = [f"{each['method']}{' *' if each['undertrained'] else ''}" for each in results]
+    bars = [{**each, "method": name} for each, name in zip(results, marked, strict=True)]
+    return partial(plots.comparison, bars)
 
 
 def draw_comparison(results: Sequence[Result], path: Path, kind: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softbins._core.text import number_text
+from softbins.report.sampling_error import share_range
 from softbins.tabular.frames import is_missing, read_columns
 from softbins.tabular.validation import prediction_data
 
@@ -44,21 +45,25 @@ def _moved_numbers(model: Any, features: Array) -> list[tuple[float, str]]:
     """How far the medians of numbers have moved, and that in words."""
     if not np.isfinite(model.scaling_.limit):
         return []  # only a robust scaling knows medians
-    moves = (np.median(features, axis=0) - model.scaling_.center) / model.scaling_.scale
-    return [
-        (
-            abs(float(move)),
-            f"{column_label(model, feature.column)} "
-            f"(median {number_text(float(model.scaling_.center[place]))}, "
-            f"now {number_text(float(np.median(features[:, place])))})",
-        )
-        for place, (move, feature) in enumerate(
-            zip(moves, model.columns_.encoded_features, strict=True)
-        )
-        if feature.content == "value"
-        and abs(move) >= MOVED_FAR
-        and model.columns_.kinds[feature.column] == "number"
-    ]
+    found = []
+    for place, feature in enumerate(model.columns_.encoded_features):
+        if feature.content == "value" and model.columns_.kinds[feature.column] == "number":
+            before, values = float(model.scaling_.center[place]), features[:, place]
+            now = float(np.median(values))
+            move = abs(now - before) / float(model.scaling_.scale[place])
+            if move >= MOVED_FAR and _beyond_chance(values, before):
+                numbers = f"median {number_text(before)}, now {number_text(now)}"
+                found.append((move, f"{column_label(model, feature.column)} ({numbers})"))
+    return found
+
+
+def _beyond_chance(values: Array, median: float) -> bool:
+    """Whether more than half of the values lie on one side of what was the median.
+
+    Of yes and no, and of other numbers that few values are taken of, chance alone moves the median.
+    """
+    above, below = int((values > median).sum()), int((values < median).sum())
+    return share_range(max(above, below), len(values)).low > 0.5
 
 
 def _unknown_categories(model: Any, X: Any, features: Array) -> list[tuple[float, str]]:
