@@ -165,14 +165,14 @@ def test_names_and_values_of_columns_are_text_and_no_markup():
     """Nor are they formulas, or characters that no page can hold."""
     x, y = table(60)
     values = np.array([HOSTILE, "$x^2$", "<img src=x>\x00", "a&amp;b"])[np.arange(60) % 4]
-    frame = x.assign(**{HOSTILE: values, "$y_{2}": x["width"], "_z'\"": values[::-1]})
+    frame = x.assign(**{HOSTILE: values, "$y_{2}": x["width"], "_漢字'\"": values[::-1]})
     model = NeuralRegressor(hidden=(8,), bins=20, max_epochs=2).fit(frame, y)
     text = evaluate(model, frame, y).page()
     page = Page(text)
     assert page.tags.count("script") == 1
     assert "img" not in page.tags
     assert (page.open, page.badly_nested) == ([], [])
-    for name in (HOSTILE, "$y_{2}", "_z'\""):
+    for name in (HOSTILE, "$y_{2}", "_漢字'\""):
         assert f"Errors by {name}, with" in page.words or f"if {name} were" in page.words
     assert "a&amp;b" in page.words
     assert "\x00" not in text

@@ -9,7 +9,7 @@ from sklearn.inspection import partial_dependence, permutation_importance
 from softbins import HistogramRegressor, NeuralRegressor
 from softbins.report import importance
 from softbins.report.cells import CellModel, EncodedTable
-from softbins.report.dependence import LEVELS, column_dependence
+from softbins.report.dependence import COVERAGES, column_dependence
 from softbins.report.importance import column_importance
 from softbins.report.table_values import table_columns
 
@@ -41,16 +41,18 @@ def of_frame():
 def test_cells_that_stay_where_they_are_predict_what_the_model_predicts(fitted, of_frame):
     for model, (X, _) in [(fitted, numbers()), (of_frame, mixed())]:
         rows = np.array([5, 0, 7])
-        cells = CellModel(EncodedTable(model, X), rows, [1], LEVELS)
+        cells = CellModel(EncodedTable(model, X), rows, [1], COVERAGES)
         some = X.iloc[rows] if isinstance(X, pd.DataFrame) else X[rows]
         found = cells.predict(cells.cells)
         np.testing.assert_allclose(found[:, 0], model.predict(some))
-        np.testing.assert_allclose(found[:, 1:], model.predict_quantiles(some, LEVELS))
+        for place, coverage in [(1, 0.5), (3, 0.9)]:
+            ends = model.predict_interval(some, coverage)
+            np.testing.assert_allclose(found[:, place : place + 2], ends)
 
 
 def test_a_cell_takes_its_value_from_another_row(of_frame):
     X, _ = mixed()
-    cells = CellModel(EncodedTable(of_frame, X), np.arange(3), [0], LEVELS)
+    cells = CellModel(EncodedTable(of_frame, X), np.arange(3), [0], COVERAGES)
     moved = X[:3].assign(town=X["town"][[9, 8, 7]].to_numpy())
     found = cells.predict(np.array([[9.0], [8.0], [7.0]]))[:, 0]
     np.testing.assert_allclose(found, of_frame.predict(moved))
@@ -103,9 +105,10 @@ def test_dependence_is_that_of_scikit_learn_on_the_table_itself(fitted):
     expected = partial_dependence(fitted, X, [0], custom_values={0: found.values})
     np.testing.assert_allclose(found.mean, expected["average"][0])
     assert (np.diff(found.values) > 0).all()
-    assert (np.diff(found.bands, axis=0) > 0).all()
-    quantiles = [fitted.predict_quantiles(np.where([1, 0, 0], v, X), LEVELS) for v in found.values]
-    np.testing.assert_allclose(found.bands, np.mean(quantiles, axis=1).T)
+    first, third, low, high = found.bands
+    assert (np.diff([low, first, third, high], axis=0) > 0).all()
+    ends = [fitted.predict_interval(np.where([1, 0, 0], v, X), 0.9) for v in found.values]
+    np.testing.assert_allclose([low, high], np.mean(ends, axis=1).T)
 
 
 def test_dependence_on_categories_gaps_among_them(of_frame):

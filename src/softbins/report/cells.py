@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
+from softbins.report.intervals import possible_interval
 from softbins.tabular.columns import Columns, NumericEncoder
 from softbins.tabular.validation import prediction_data
 
@@ -23,7 +24,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 # Encoded features that go through a model in about twenty seconds, if its networks are many.
-AFFORDABLE_FEATURES = 3_000_000
+AFFORDABLE_FEATURES = 2_000_000
 
 
 class EncodedTable:
@@ -41,32 +42,32 @@ class EncodedTable:
         """How many rows may be predicted for one part of a page, so that it takes no minutes."""
         return AFFORDABLE_FEATURES // len(self.owners)
 
-    def outputs(self, rows: Index, levels: Sequence[float]) -> Array:
-        """Means (n,) and quantiles at these levels, as columns, for a table of row numbers (n, d).
+    def outputs(self, rows: Index, coverages: Sequence[float]) -> Array:
+        """Means (n,), and low and high ends of intervals, as columns, for row numbers (n, d).
 
         Without a distribution there are only means.
         """
         features = self.features[rows[:, self.owners], np.arange(len(self.owners))]
+        mean = np.asarray(self.model.predict(features))[:, None]
         if not self.has_distribution:
-            return np.asarray(self.model.predict(features))[:, None]
-        predicted = self.model.predict_distribution(features)
-        found = [predicted.mean[:, None], predicted.quantile(list(levels))]
-        return np.concatenate([part.double().numpy() for part in found], axis=1)
+            return mean
+        ends = [possible_interval(self.model, features, coverage) for coverage in coverages]
+        return np.concatenate([mean, *ends], axis=1)
 
 
 class CellModel(RegressorMixin, BaseEstimator):
-    """Predicts means and quantiles from row numbers in some columns of a table.
+    """Predicts means and ends of intervals from row numbers in some columns of a table.
 
     The other columns of row i have the values of row `rows[i]`. It is fitted from the beginning.
     """
 
     def __init__(
-        self, table: EncodedTable, rows: Index, columns: Sequence[int], levels: Sequence[float]
+        self, table: EncodedTable, rows: Index, columns: Sequence[int], coverages: Sequence[float]
     ) -> None:
         self.table = table
         self.rows = rows
         self.columns = columns
-        self.levels = levels
+        self.coverages = coverages
 
     @property
     def cells(self) -> Array:
@@ -75,10 +76,10 @@ class CellModel(RegressorMixin, BaseEstimator):
         return np.repeat(self.rows[:, None], len(self.columns), axis=1).astype(np.float64)
 
     def predict(self, X: Array) -> Array:
-        """Means and quantiles (n, 1 + levels) for cells (n, columns)."""
+        """Means and ends of intervals (n, 1 + 2 coverages) for cells (n, columns)."""
         rows = np.repeat(self.rows[:, None], self.table.n_columns, axis=1)
         rows[:, list(self.columns)] = X
-        return self.table.outputs(rows, self.levels)
+        return self.table.outputs(rows, self.coverages)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Nothing is left to be learnt."""

@@ -1,8 +1,8 @@
 """How predictions depend on one column: scikit-learn's partial dependence, with bands.
 
 Every row is given the same value of the column, and the predictions of all rows are averaged: their
-means, and the quantiles that are the ends of 50% and 90% bands. So a band says how unsure the model
-is of a row on average, and not how much rows differ.
+means, and the ends of their 50% and 90% intervals. So a band says how unsure the model is of a row
+on average, and not how much rows differ.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ MAX_ROWS, MIN_ROWS = 200, 20
 SHARE_OF_POINT = 1 / 150
 MAX_POINTS = 10
 MAX_CATEGORIES = 8
-# The ends of the 90% band and of the 50% band.
-LEVELS = (0.05, 0.25, 0.75, 0.95)
+COVERAGES = (0.5, 0.9)
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class Dependence:
     """Averaged predictions for values of a column.
 
     `values` are numbers (m,), or None for categories, which `labels` names. `mean` is (m,), and
-    `bands` (4, m) has averaged quantiles at the levels 5%, 25%, 75% and 95%; None for a model
-    without distributions.
+    `bands` (4, m) has the averaged low and high ends of 50% intervals, then of 90% intervals; None
+    for a model without distributions.
     """
 
     column: TableColumn
@@ -52,7 +51,7 @@ def column_dependence(table: EncodedTable, column: TableColumn) -> Dependence | 
         return None
     wanted = min(MAX_ROWS, int(SHARE_OF_POINT * table.affordable_predictions))
     rows = some_rows(len(table.features), max(MIN_ROWS, wanted))
-    model = CellModel(table, rows, [column.index], LEVELS)
+    model = CellModel(table, rows, [column.index], COVERAGES)
     # scikit-learn takes the values that occur in the column for its grid: here the points.
     cells = np.resize(np.sort(points), len(rows)).astype(np.float64)[:, None]
     found = partial_dependence(model, cells, [0], categorical_features=[0], kind="average")

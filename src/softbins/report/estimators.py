@@ -21,8 +21,8 @@ from softbins import scores
 from softbins.nn.settings import Progress
 from softbins.report.baselines import linear_regression
 from softbins.report.forecasts import COVERAGE, Forecast
+from softbins.report.intervals import possible_interval
 from softbins.report.plain_networks import still_improving
-from softbins.tabular.aggregate import Aggregator
 from softbins.tabular.columns import Columns
 from softbins.tabular.defaults import Preset
 from softbins.tabular.histogram_regressor import HistogramRegressor
@@ -61,9 +61,7 @@ def histogram_forecast(
         mean=model.predict(fold.X_test),
         seconds=seconds,
         crps=scores.crps(model.predict_distribution(fold.X_test), fold.y_test),
-        interval=model.predict_interval(
-            fold.X_test, COVERAGE, calibrated=_can_calibrate(model.aggregator_)
-        ),
+        interval=possible_interval(model, fold.X_test, COVERAGE),
         undertrained=ended_at_its_best(model),
     )
 
@@ -128,12 +126,6 @@ def ended_at_its_best(model: Any) -> bool:
         members.setdefault(row["member"], []).append(math.inf if error is None else error)
     late = [np.argmin(errors) == len(errors) - 1 for errors in members.values()]
     return bool(sum(late) > len(late) / 2)
-
-
-def _can_calibrate(aggregator: Aggregator | None) -> bool:
-    """Whether enough rows were held out for conformal intervals; raw ones need none."""
-    held_out = 0 if aggregator is None else len(aggregator.intervals["central"].depths)
-    return held_out / (held_out + 1) >= COVERAGE
 
 
 def _seconds(fit: Callable[[], object]) -> float:

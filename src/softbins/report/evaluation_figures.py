@@ -113,7 +113,7 @@ def draw_dependence(found: Dependence, ax: Axes) -> None:
 
 def _draw_line(found: Dependence, values: Array, ax: Axes) -> None:
     if found.bands is not None:
-        low, first, third, high = found.bands
+        first, third, low, high = found.bands
         ax.fill_between(values, low, high, color=AREA, alpha=0.3, linewidth=0, label="90%")
         ax.fill_between(values, first, third, color=AREA, alpha=0.6, linewidth=0, label="50%")
     ax.plot(values, found.mean, ".-", color=INK, linewidth=1.8, label="mean")
@@ -124,7 +124,7 @@ def _draw_line(found: Dependence, values: Array, ax: Axes) -> None:
 def _draw_categories(found: Dependence, ax: Axes) -> None:
     places = np.arange(len(found.labels))
     if found.bands is not None:
-        low, first, third, high = found.bands
+        first, third, low, high = found.bands
         ax.vlines(places, low, high, color=AREA, alpha=0.4, linewidth=10, label="90%")
         ax.vlines(places, first, third, color=AREA, linewidth=10, label="50%")
     ax.plot(places, found.mean, "o", color=INK, markersize=5, label="mean")

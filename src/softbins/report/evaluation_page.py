@@ -263,7 +263,7 @@ class _Inside:
         for number, column in enumerate(self.columns[:COLUMNS_WITH_DEPENDENCE]):
             found = column_dependence(self.table, column)
             if found is not None:
-                bands = ", and of the ends of their 50% and 90% bands"
+                bands = ", and of the ends of their 50% and 90% intervals"
                 caption = CAPTIONS["dependence"].format(
                     name=column.name,
                     rows=found.rows,

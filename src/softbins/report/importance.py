@@ -84,8 +84,7 @@ def _importance(
     coverage: float,
 ) -> Importance:
     rows = some_rows(len(y), n_rows)
-    levels = (0.5 - coverage / 2, 0.5 + coverage / 2)
-    model = CellModel(table, rows, columns, levels)
+    model = CellModel(table, rows, columns, [coverage])
     base = model.predict(model.cells)
     # What each row is compared with: its target, and the width of its interval as it is.
     known = np.column_stack([y[rows], base[:, -1] - base[:, 1 if table.has_distribution else 0]])

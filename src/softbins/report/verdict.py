@@ -17,6 +17,9 @@ intervals
     leaves more than 20 points open. Too few inside is "bad" where 5 points are missing, or half as
     many rows again as should are outside, else "fair". Too many inside is "fair", or "good" where
     many targets are the same number, which makes it unavoidable.
+distributions
+    Where intervals are calibrated apart from the distributions: the same for central intervals of
+    the distributions themselves, but "fair" at worst, because the intervals do not depend on it.
 training
     The mean absolute error, which depends less on single rows, beside that on rows that training
     left out: "good" if it is not larger beyond chance, "bad" if it is larger by a quarter beyond
@@ -59,7 +62,7 @@ NEGLIGIBLE_GAIN, ALIKE = 0.05, 0.1
 MISSING_POINTS, MISSING_SHARE, OPEN_POINTS = 0.05, 0.5, 0.2
 WORSE_ERROR, OPEN_FACTOR = 1.25, 2.0
 # The share of rows with the same target from which intervals hold more than they promise.
-SPIKE_SHARE = 0.05
+SPIKE_SHARE, MIN_ROWS_FOR_SPIKE = 0.05, 20
 FEW_CALIBRATION_ROWS = 200
 WORST_FIRST: tuple[Level, ...] = ("bad", "fair", "good", "unknown")
 OVERALL: dict[Level, str] = {
@@ -75,9 +78,9 @@ class Finding(NamedTuple):
 
     Attributes
     ----------
-    question : {"constant", "linear", "intervals", "training"}
+    question : {"constant", "linear", "intervals", "distributions", "training"}
         Is it better than always saying the same? Than a linear regression? Do the intervals hold
-        what they promise? Is the error like that in training?
+        what they promise? Do the distributions? Is the error like that in training?
     level : {"good", "fair", "bad", "unknown"}
         The answer in a word. "unknown" is what chance may explain either way.
     headline : str
@@ -111,6 +114,9 @@ def findings(evaluation: Evaluation) -> list[Finding]:
         found.append(linear_finding(y, errors, linear))
     if evaluation.interval is not None:
         found.append(intervals_finding(y, evaluation.interval, evaluation.coverage, model))
+    if evaluation.distribution is not None and aggregator_of(model) is not None:
+        low, high = evaluation.distribution.interval(evaluation.coverage)
+        found.append(distributions_finding(y, low.numpy(), high.numpy(), evaluation.coverage))
     if model is not None:
         moved = [] if X is None else moved_columns(model, X)
         found.append(training_finding(errors, known_error(model), moved))
@@ -235,8 +241,7 @@ def intervals_finding(y: Array, interval: Array, coverage: float, model: Any) ->
     """Whether intervals (n, 2) hold as many targets as they promise."""
     inside = int(((interval[:, 0] <= y) & (y <= interval[:, 1])).sum())
     share, chance = inside / len(y), share_range(inside, len(y))
-    spike = float(np.unique(y, return_counts=True)[1].max() / len(y))
-    level = intervals_level(share, chance, coverage, spike > SPIKE_SHARE and len(y) > 20)
+    level = intervals_level(share, chance, coverage, _has_spike(y))
     text = (
         f"{inside} of {len(y)} targets, {share:.0%}, lie in the intervals that were made for "
         f"{coverage:.0%}. With so many rows, chance leaves {chance.low:.0%} to {chance.high:.0%} "
@@ -252,6 +257,32 @@ def intervals_finding(y: Array, interval: Array, coverage: float, model: Any) ->
     if not chance.holds(coverage):
         text += _reasons_for_narrow(model) if narrow else _reasons_for_wide(level)
     return Finding("intervals", level, headline, text)
+
+
+def distributions_finding(y: Array, low: Array, high: Array, coverage: float) -> Finding:
+    """Whether central intervals of the distributions hold as many targets as they promise."""
+    inside = int(((low <= y) & (y <= high)).sum())
+    share, chance = inside / len(y), share_range(inside, len(y))
+    level = intervals_level(share, chance, coverage, _has_spike(y))
+    sure = "too sure" if share < coverage else "not sure enough"
+    headline = {
+        "good": "The distributions are honest",
+        "fair": f"The distributions are {sure}: {share:.0%} inside instead of {coverage:.0%}",
+        "unknown": "Too few rows to judge the distributions",
+    }
+    level = "fair" if level == "bad" else level
+    text = (
+        f"{inside} of {len(y)} targets, {share:.0%}, lie in the central {coverage:.0%} of their "
+        "distributions, from which densities, quantiles and samples are taken. "
+    )
+    text += "The intervals are calibrated apart from them." if level == "fair" else ""
+    return Finding("distributions", level, headline[level], text.strip())
+
+
+def _has_spike(y: Array) -> bool:
+    """Whether many targets are the same number, so that intervals hold more than they promise."""
+    share = np.unique(y, return_counts=True)[1].max() / len(y)
+    return bool(share > SPIKE_SHARE and len(y) > MIN_ROWS_FOR_SPIKE)
 
 
 def intervals_level(share: float, chance: Range, promised: float, spike: bool) -> Level:
