@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check lint format paper bench bench-training bench-paper bench-accuracy bench-ablation docs site dist clean
+.PHONY: help demo test test-slow check lint format paper bench bench-training bench-paper bench-accuracy bench-ablation bench-onnx docs site dist clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,11 +13,12 @@ help:
 	@echo "make check       lint, types, tests, coverage: what CI runs"
 	@echo "make format      reformat the code"
 	@echo "make paper       all of the paper on Bike Sharing at full scale: about an hour"
-	@echo "make bench       time the loss against its peers (own environment)"
+	@echo "make bench       time the loss and predictions against their peers (own environment)"
 	@echo "make bench-training   time stacked training against its peers: about ten minutes"
 	@echo "make bench-paper what the paper costs: about fifteen minutes"
 	@echo "make bench-accuracy DATA=folder   judge the defaults on tables, beside peers: many hours"
 	@echo "make bench-ablation DATA=folder   what each part of the regressor brings: many hours"
+	@echo "make bench-onnx  size and time of one row as ONNX: a few minutes"
 	@echo "make docs        regenerate the tables, figures and help of README.md and docs/"
 	@echo "make site        build the site into build/site, without a warning (own environment)"
 	@echo "make dist        build wheel and sdist, check them, run README's examples from the wheel"
@@ -77,6 +78,7 @@ format: .venv/ready
 
 bench: .venv-bench/ready
 	.venv-bench/bin/python benchmarks/loss.py
+	.venv-bench/bin/python benchmarks/prediction.py
 
 bench-training: .venv-bench/ready
 	.venv-bench/bin/python benchmarks/training.py
@@ -91,6 +93,9 @@ bench-accuracy: .venv-accuracy/ready
 
 bench-ablation: .venv/ready
 	$(BIN)/python benchmarks/ablation/run.py --data $(DATA)
+
+bench-onnx: .venv/ready
+	$(BIN)/python benchmarks/onnx_export.py
 
 docs: .venv/ready
 	$(BIN)/python docs/tables.py

@@ -20,15 +20,16 @@ Tables in files, without any code: `pip install -c constraints.txt ".[cli,plots]
 softbins fit houses.csv --target price -o houses.model --preset fast
 softbins predict houses.model new.csv -o predicted.csv --interval 0.9 --quantiles 0.1,0.5,0.9
 softbins info houses.model
-softbins evaluate houses.model sold.csv --target price --page houses.html
+softbins evaluate houses.model sold.csv --page houses.html
 softbins compare houses.csv --target price --page methods.html
+softbins export houses.model houses.onnx --coverage 0.9
 ```
 
 `fit` does what [`HistogramRegressor`](api/estimators.md#softbins.HistogramRegressor) does, and
 leaves to it what is not given; `--plain` is `as_in_paper()`, and `--objective` takes any other of
-the paper's. `predict --raw` writes intervals that are not calibrated. `info` tells what a model has
-become: its bins and how far they may move a mean, how many networks, the share of the trees and
-the temperature.
+the paper's. `predict --raw` writes intervals that are not calibrated. `info` tells
+[where a model comes from](provenance.md) and what it has become: its bins and how far they may move
+a mean, how many networks, the share of the trees and the temperature.
 
 `evaluate` prints the MAE of the predicted means and medians, RMSE, R², CRPS, NLL, and how many
 targets the intervals cover and how wide they are, above the errors in training and a verdict in
@@ -41,7 +42,8 @@ a linear regression, a constant and the paper's plain networks on the same folds
 `rows`, `features`, the settings, and `results`, smallest MAE first: `method`, `kind`, `mae`, `rmse`
 and `crps` with their standard errors (`mae_stderr` and so on), the `coverage` of 90% intervals
 (null without them), the processor's `seconds` for one fit, `undertrained` (null if not known), and
-`folds` with the scores of each.
+`folds` with the scores of each. `export` writes a model for onnxruntime;
+[Deploy](deploy.md#onnx) tells what goes in and what comes out.
 
 Results go to stdout, everything else to stderr. The exit code is 0, or 2 if something is wrong with
 the input, which is said in one line, or 130 after Ctrl-C.

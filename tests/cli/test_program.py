@@ -166,7 +166,7 @@ BAD = [
         "Invalid value for '--page': p.txt: a page is written to a file that ends in .html or .htm",
     ),
     (["compare", "no.csv", "--target", "y", "--page", "p.html"], "no.csv: no such file"),
-    (["evaluate", "some.model", "data.csv"], "Missing option '--target'."),
+    (["evaluate", "some.model", "new.csv"], "new.csv: no column 'y'; the table"),
     (["evaluate", "no.model", "data.csv", "--target", "y"], "no.model: cannot read"),
     (["evaluate", "text.model", "data.csv", "--target", "y"], "text.model: not a softbins model"),
     (["evaluate", "some.model", "no.csv", "--target", "y"], "no.csv: no such file"),
@@ -234,7 +234,10 @@ def test_too_little_memory_is_one_line():
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("bug", [KeyError("a bug"), RuntimeError("a bug"), AssertionError()])
+BUGS = [KeyError("a bug"), RuntimeError("a bug that speaks of memory"), AssertionError()]
+
+
+@pytest.mark.parametrize("bug", BUGS)
 def test_a_bug_is_not_taken_for_bad_input(monkeypatch, bug):
     def broken(*_):
         raise bug

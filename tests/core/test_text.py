@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from softbins._core.text import aligned, json_text, number_text, shown
+from softbins._core.text import aligned, json_text, number_text, printable, shown, wrapped
 
 
 def test_text_for_people_and_for_programs():
@@ -32,3 +32,19 @@ def test_text_for_people_and_for_programs():
 )
 def test_numbers_are_written_out_where_that_is_readable(value, text):
     assert number_text(value) == text
+
+
+def test_one_column_is_wrapped_where_a_line_would_be_too_long():
+    rows = [["name", "a few words", "1"], ["long name", "x" * 14, "2"]]
+    assert wrapped(rows, 20, column=1).splitlines() == [
+        "name       a few   1",
+        "           words",
+        "long name  xxxxxx  2",
+        "           xxxxxx",
+        "           xx",
+    ]
+    assert wrapped(rows, 80, column=1) == aligned(rows)
+
+
+def test_text_for_a_terminal_commands_nothing():
+    assert printable("Bö\n\x1b[31m\u2028😀") == "Bö\\n\\x1b[31m\\u2028😀"

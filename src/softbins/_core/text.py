@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 # Figures of a whole number that are still easy to read without an exponent.
 MAX_WRITTEN_OUT = 9
+MIN_WRAPPED_WIDTH = 6
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -16,6 +18,25 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     padded = [[cell.ljust(w) for cell, w in zip(row, widths, strict=True)] for row in rows]
     return "\n".join("  ".join(row).rstrip() for row in padded)
+
+
+def wrapped(rows: Sequence[Sequence[str]], width: int, column: int) -> str:
+    """Aligned text of at most so many characters in a line, in which one column may be broken."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    rest = sum(widths) - widths[column] + 2 * (len(widths) - 1)
+    room, lines = max(width - rest, MIN_WRAPPED_WIDTH), []
+    for row in rows:
+        first, *more = textwrap.wrap(row[column], room, break_on_hyphens=False) or [""]
+        lines.append([*row[:column], first, *row[column + 1 :]])
+        lines += [[""] * column + [part] + [""] * (len(row) - column - 1) for part in more]
+    return aligned(lines)
+
+
+def printable(text: str) -> str:
+    """Text in one line that does nothing to a terminal: what cannot be shown is escaped."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
 
 
 def shown(value: Any) -> str:

@@ -11,6 +11,7 @@ from softbins._core.files import write_whole
 
 PICTURE_SUFFIXES = (".svg", ".png", ".pdf")
 PAGE_SUFFIXES = (".html", ".htm")
+ONNX_SUFFIX = ".onnx"
 
 
 def check_new_file(path: str | Path) -> None:
@@ -47,6 +48,12 @@ def check_page_name(name: str) -> None:
     if Path(name).suffix.lower() not in PAGE_SUFFIXES:
         known = " or ".join(PAGE_SUFFIXES)
         raise ValueError(f"{name}: a page is written to a file that ends in {known}")
+
+
+def check_onnx_name(name: str) -> None:
+    """Raise unless a file's suffix says that it is an ONNX graph."""
+    if Path(name).suffix.lower() != ONNX_SUFFIX:
+        raise ValueError(f"{name}: a graph is written to a file that ends in {ONNX_SUFFIX}")
 
 
 def check_drawings(paths: Iterable[Path | None], *inputs: Path) -> None:

@@ -22,7 +22,7 @@ except ImportError as error:
 from softbins.cli.options import examples
 
 # Each is a function of its own name in a module of that name in `softbins.cli.commands`.
-COMMANDS = ("compare", "evaluate", "fit", "info", "paper", "predict")
+COMMANDS = ("compare", "evaluate", "export", "fit", "info", "paper", "predict")
 BAD_INPUT, INTERRUPTED = 2, 130
 
 
@@ -53,8 +53,7 @@ class Program(click.Group):
         except KeyboardInterrupt:
             raise Interrupted("interrupted") from None
         except (MemoryError, RuntimeError) as error:
-            # On a CPU, torch raises a mere RuntimeError for it.
-            if isinstance(error, MemoryError) or "memory" in str(error):
+            if _is_lack_of_memory(error):
                 advice = "use fewer bins, members, hidden units or rows"
                 raise click.ClickException(f"not enough memory; {advice}") from error
             raise
@@ -73,6 +72,13 @@ class Program(click.Group):
             click.echo(f"softbins: {_one_line(error)}", err=True)
             sys.exit(INTERRUPTED if isinstance(error, (Interrupted, click.Abort)) else BAD_INPUT)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed, for which torch raises a mere RuntimeError on a CPU."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return any(words in str(error) for words in ("DefaultCPUAllocator", "std::bad_alloc"))
 
 
 def _one_line(error: Exception) -> str:
@@ -96,7 +102,7 @@ def _show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
     epilog=examples(
         "fit houses.csv --target price -o houses.model",
         "predict houses.model new.csv -o predicted.csv --interval 0.9",
-        "evaluate houses.model sold.csv --target price --page houses.html",
+        "evaluate houses.model sold.csv --page houses.html",
         "compare houses.csv --target price --plot errors.svg",
     ),
 )

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softbins.nn.objectives import METHODS as OBJECTIVES
 from softbins.nn.objectives import make_objective
+from softbins.nn.settings import METHODS as OBJECTIVES
 from softbins.nn.settings import Progress
 from softbins.report.estimators import (
     LIBRARIES,

@@ -20,6 +20,7 @@ from softbins.calibration import Conformal, Kind, Temperature
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.tabular.defaults import Defaults
+from softbins.tabular.objectives import TwoHeadObjective
 from softbins.tabular.sharpness import (
     HeldOut,
     fit_sharpness,
@@ -36,10 +37,34 @@ KINDS: tuple[Kind, ...] = ("central", "shortest")
 
 @dataclass(frozen=True)
 class Outputs:
-    """What members and trees say of n rows: outputs (members, n, k), and predictions (n,)."""
+    """What members and trees say of n rows: outputs (members, n, k), and predictions (n,).
+
+    What is made of them is float64, whatever networks compute in.
+    """
 
     members: Tensor
-    trees: Array | None
+    trees: Array | Tensor | None = None
+
+    def mean(self, objective: Objective) -> Tensor:
+        """The mean (n,) of what the members predict."""
+        return objective.decode(self.members[..., : objective.mean_outputs].double()).mean(0)
+
+    def pooled(self, objective: Objective) -> Histogram:
+        """The geometric mean of the members' probabilities.
+
+        Unlike a mixture it is no wider than they are: the temperature was fitted to fewer members.
+        Logarithms are averaged, to which a member's normalization only adds a constant.
+        """
+        return objective.distribution(self.members.mean(0, dtype=torch.float64))
+
+    def mixture(self, objective: Objective) -> Histogram:
+        """The mean of the members' probabilities, moved to the mean of what they predict."""
+        members = objective.distribution(self.members.double())
+        mixed = Histogram(members.bins, logits=members.probs.mean(0).log())
+        if not isinstance(objective, TwoHeadObjective):
+            return mixed
+        # Of two histograms the sharp one has the shape, and the blurred one the mean.
+        return mixed.with_mean(self.mean(objective))
 
     def __getitem__(self, rows: slice) -> Outputs:
         """The same for some of the rows."""
@@ -84,9 +109,9 @@ class Aggregator:
         The members are those that have left the row out, usually one or two of the
         `ensemble_size` that predict new rows.
         """
-        calibration, mean = defaults.calibration, objective.decode(outputs.members).mean(0)
+        calibration, mean = defaults.calibration, outputs.mean(objective)
         share = _tree_share(mean, outputs.trees, y, weight, defaults.trees.min_gain)
-        rows = HeldOut(_pooled(objective, outputs.members), _blend(mean, outputs, share), y, weight)
+        rows = HeldOut(outputs.pooled(objective), _blend(mean, outputs, share), y, weight)
         splits, temperature = fit_sharpness(rows, calibration, max_bin_splits)
         widest = narrowest_temperature(rows, splits, temperature, calibration)
         first = cls(objective, share, splits, temperature, widest, {})
@@ -119,7 +144,7 @@ class Aggregator:
 
     def mean(self, outputs: Outputs) -> Tensor:
         """Predicted means (n,)."""
-        return _blend(self.objective.decode(outputs.members).mean(0), outputs, self.tree_share)
+        return _blend(outputs.mean(self.objective), outputs, self.tree_share)
 
     def distribution(self, outputs: Outputs) -> Histogram:
         """Predicted distributions, whose means are those of `mean`."""
@@ -129,8 +154,15 @@ class Aggregator:
         """The distributions that `intervals` were made with, and are to be used with."""
         return self._distribution_at(self.interval_temperature, outputs)
 
+    def both_distributions(self, outputs: Outputs) -> tuple[Histogram, Histogram]:
+        """`distribution` and `interval_distribution`, computed once if they are the same."""
+        predicted = self.distribution(outputs)
+        if self.interval_temperature == self.temperature:
+            return predicted, predicted
+        return predicted, self.interval_distribution(outputs)
+
     def _distribution_at(self, temperature: Temperature, outputs: Outputs) -> Histogram:
-        predicted = split_bins(_pooled(self.objective, outputs.members), self.bin_splits)
+        predicted = split_bins(outputs.pooled(self.objective), self.bin_splits)
         return temperature.apply(predicted).with_mean(self.mean(outputs))
 
     # Files
@@ -167,29 +199,20 @@ class Aggregator:
         )
 
 
-def _pooled(objective: Objective, outputs: Tensor) -> Histogram:
-    """The geometric mean of the members' probabilities.
-
-    Unlike a mixture it is no wider than they are: the temperature was fitted to fewer members.
-    Logarithms are averaged, to which a member's normalization only adds a constant.
-    """
-    return objective.distribution(outputs.mean(0))
-
-
 def _blend(mean: Tensor, outputs: Outputs, tree_share: float) -> Tensor:
     if outputs.trees is None or tree_share == 0:
         return mean
-    return torch.lerp(mean, torch.from_numpy(outputs.trees), tree_share)
+    return torch.lerp(mean, torch.as_tensor(outputs.trees), tree_share)
 
 
 def _tree_share(
-    mean: Tensor, trees: Array | None, y: Tensor, weight: Tensor | None, min_gain: float
+    mean: Tensor, trees: Array | Tensor | None, y: Tensor, weight: Tensor | None, min_gain: float
 ) -> float:
     """The share of the trees with the least squared error, 0 unless it is worth their trouble."""
     if trees is None:
         return 0.0
     weights = torch.ones_like(y) if weight is None else weight
-    gap, error = torch.from_numpy(trees) - mean, y - mean
+    gap, error = torch.as_tensor(trees) - mean, y - mean
     inner = (weights * gap.square()).sum()
     if inner == 0:
         return 0.0

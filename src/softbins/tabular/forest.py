@@ -11,18 +11,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingRegressor
 from torch import Tensor
 
 from softbins.tabular.compiled_forest import CompiledForest
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import TreeDefaults
 from softbins.tabular.folds import Folds
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import HistGradientBoostingRegressor
 
 Array = NDArray[np.float64]
 
@@ -183,6 +185,8 @@ def _model(
     shape: tuple[int, ...], number: int, seed: int, speedup: int, defaults: TreeDefaults
 ) -> HistGradientBoostingRegressor:
     """Ensemble of that number, for a table of that shape."""
+    from sklearn.ensemble import HistGradientBoostingRegressor  # which a prediction can do without
+
     rows, columns = shape
     growth = next(growth for growth in defaults.growth if rows <= growth.max_rows)
     rounds = growth.rounds * defaults.wide_columns // max(columns, defaults.wide_columns)
