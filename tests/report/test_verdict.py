@@ -237,5 +237,6 @@ def test_every_question_that_can_be_asked_is_answered():
     y = np.arange(40.0)
     bare = Evaluation(None, y, y, distribution=None, interval=None, coverage=0.9)
     assert [each.question for each in bare.verdict()] == ["constant"]
-    no_rows = Evaluation(SimpleNamespace(history_=[]), y, y, None, None, 0.9).verdict()
+    untrained = SimpleNamespace(history_=[], early_stopping=False)
+    no_rows = Evaluation(untrained, y, y, None, None, 0.9).verdict()
     assert no_rows[-1].headline == "The error in training is not known"
