@@ -95,8 +95,8 @@ def compare_methods(
     >>> results = compare_methods(X, X[:, 0] - X[:, 1], ["l2", "linear"], folds=2, epochs=2)
     >>> [(result["method"], result["kind"]) for result in results]
     [('linear', 'baseline'), ('l2', 'plain network')]
-    >>> results[1]["undertrained"]
-    True
+    >>> results[0]["crps"] == results[0]["mae"], results[0]["coverage"]
+    (True, None)
     """
     check_methods(methods)
     table = X if frame_library(X) is not None else np.asarray(X)
