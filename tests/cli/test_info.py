@@ -12,6 +12,7 @@ import pytest
 
 from softbins import NeuralRegressor, load
 from softbins._core.model_file import read, write
+from softbins._core.text import shown
 from tests.cli.runs import FIT, run, succeeds
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -78,7 +79,7 @@ def test_text_shows_where_a_model_comes_from():
     assert facts["fitted at"].strip() == about.fitted_at
     assert facts["rows"].strip() == "60"
     assert facts["held-out scores"].strip().startswith(f"crps {about.scores['crps']:.4g}, mae ")
-    assert f"{about.columns[0].low:.3g} to {about.columns[0].high:.3g}" in text
+    assert f"{shown(about.columns[0].low)} to {shown(about.columns[0].high)}" in text
 
 
 def test_names_cannot_command_the_terminal():

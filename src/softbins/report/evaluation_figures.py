@@ -28,6 +28,7 @@ HEAVY_TAIL = 15.0
 # The share of rows with the smallest and the largest means that no density is drawn of.
 DENSITIES_FROM, DENSITIES_TO, DENSITIES = 0.05, 0.95, 8
 # The share of all drawn probability that is out of sight on either side.
+MAX_STEPS = 4  # of the axis below bars, between which large numbers have room
 HIDDEN_MASS = 0.01
 
 
@@ -86,6 +87,7 @@ def draw_groups(groups: Sequence[Group], errors: Array, name: str, ax: Axes) -> 
     ax.axvline(0, color=CALIBRATED, linewidth=0.8)
     labels = [f"{_label(group.label)} ({len(group.rows)})" for group in groups]
     ax.set_yticks(places, labels)
+    ax.locator_params(axis="x", nbins=MAX_STEPS)
     ax.set(xlabel="error", ylabel=_label(name))
     add_legend(ax, columns=1)
 
@@ -98,6 +100,7 @@ def draw_importance(names: Sequence[str], repeats: Array, xlabel: str, ax: Axes)
     ax.axvline(0, color=CALIBRATED, linewidth=0.8)
     ax.set_yticks(places, [_label(name) for name in names])
     ax.invert_yaxis()
+    ax.locator_params(axis="x", nbins=MAX_STEPS)
     ax.set(xlabel=xlabel)
 
 

@@ -81,4 +81,4 @@ def shown_range(column: dict[str, Any]) -> str:
         return f"{column['distinct']} categories"
     if column["low"] is None:
         return ""
-    return f"{column['low']:.3g} to {column['high']:.3g}"
+    return f"{shown(column['low'])} to {shown(column['high'])}"
