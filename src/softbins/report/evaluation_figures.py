@@ -27,8 +27,8 @@ MAX_ROWS_DRAWN = 200
 HEAVY_TAIL = 15.0
 # The share of rows with the smallest and the largest means that no density is drawn of.
 DENSITIES_FROM, DENSITIES_TO, DENSITIES = 0.05, 0.95, 8
-# The share of all drawn probability that is out of sight on either side.
 MAX_STEPS = 4  # of the axis below bars, between which large numbers have room
+# The share of all drawn probability that is out of sight on either side.
 HIDDEN_MASS = 0.01
 
 
