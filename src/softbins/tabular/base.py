@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from softbins._core.checks import as_floats
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.nn.stack import StackedMLP
@@ -143,7 +144,7 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         array of shape (n_samples, n_levels)
             One column for each level.
         """
-        levels = np.atleast_1d(np.asarray(q, dtype=np.float64)).tolist()
+        levels = np.atleast_1d(as_floats("q", q)).tolist()
         return self._collect(part.quantile(levels) for part in self._distributions(X))
 
     def predict_interval(
@@ -184,7 +185,7 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         array of shape (n_samples, n_values)
             One column for each value.
         """
-        values = torch.from_numpy(np.atleast_1d(np.asarray(y, dtype=np.float64)))
+        values = torch.from_numpy(np.atleast_1d(as_floats("y", y)))
         return self._collect(part.cdf(values.unsqueeze(-1)).T for part in self._distributions(X))
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:

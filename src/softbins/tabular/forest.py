@@ -145,7 +145,7 @@ def grow_trees(
     each = math.ceil(budget.ensembles / len(folds.parts))
     for fold, judges in zip(folds.parts, folds.judges, strict=True):
         used = np.setdiff1d(np.arange(len(y)), fold.numpy())
-        part, weights = x[used], None if weight is None else weight[used]
+        part, weights = x[used], None if weight is None else weight[used] / weight[used].mean()
         numbers = range(len(models), len(models) + each)
         made = [_model(part.shape, n, seed + n, budget.speedup, defaults) for n in numbers]
         grown = [model.fit(part, y[used], weights) for model in made]

@@ -272,14 +272,19 @@ class HistogramRegressor(StackedRegressor):
         -------
         HistogramRegressor
             The fitted regressor, with the chosen parameters set; `tuning_` has all that was
-            tried.
+            tried. If tuning or fitting fails, the regressor stays as it was.
         """
         data, _ = self._training_data(X, y, sample_weight)
         with one_thread(), progress_bar(self.progress) as show:
             tuned = tune_table(data, self._resolved(data), self._seed(), show)
-        self.set_params(**tuned.parameters)
+        before = {name: getattr(self, name) for name in tuned.parameters}
+        try:
+            self.set_params(**tuned.parameters).fit(X, y, sample_weight)
+        except BaseException:
+            self.set_params(**before)
+            raise
         self.tuning_ = tuned.tried
-        return self.fit(X, y, sample_weight)
+        return self
 
     # Prediction
 
