@@ -9,15 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from softbins import plots
+from softbins._core.checks import numeric_column
 from softbins._core.figures import picture
 from softbins._core.files import write_whole
 from softbins._core.text import aligned
 from softbins.report.cross_validation import cross_validate
 from softbins.report.page import Page, figure_of, picture_of
 from softbins.tabular.columns import Columns
+from softbins.tabular.validation import check_unit
 
 Result = Mapping[str, Any]
 OnProgress = Callable[[float, str], object]
@@ -76,7 +76,9 @@ def compare_methods(
     >>> [result["method"] for result in results]
     ['linear', 'l2']
     """
-    x, target = Columns.fit(X).transform(X), np.asarray(y, dtype=np.float64)
+    x = Columns.fit(X).transform(X)
+    target = numeric_column("y", y, len(x))
+    check_unit(target)
     results: list[dict[str, Any]] = []
     # Linear regression comes last: it takes no time, and would make the time left look short.
     order = sorted(methods, key=lambda method: method == "linear")

@@ -17,6 +17,7 @@ from softbins.nn.objectives import METHODS, Objective, make_objective
 from softbins.nn.settings import Progress, Settings
 from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import MemberData, Trainer
+from softbins.tabular.scaling import Scaling
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -52,8 +53,8 @@ def cross_validate(
         errors = [_linear_errors(x, y, split) for split in splits]
     else:
         networks = _Networks(
-            # Centered in float64, because float32 would lose small differences of large numbers.
-            inputs=torch.from_numpy((x - x.mean(0)).astype(np.float32)),
+            # In float64 first, because float32 would lose small differences of large numbers.
+            inputs=Scaling.standard(x)(x),
             y=y,
             objective=make_objective(method, float(y.min()), float(y.max())),
             settings=Settings(epochs=epochs, evaluate=()),

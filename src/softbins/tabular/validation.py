@@ -29,7 +29,7 @@ def training_data(
     X, y = _checked(estimator, X, y, text=listed)
     # A copy, because a frame's column may be read-only, which torch does not take.
     target = np.array(y, dtype=np.float64)
-    _check_unit(target)
+    check_unit(target)
     weights = None if weight is None else relative_weights(weight, len(target))
     used = ... if weights is None else weights > 0  # a row without weight is no row
     columns = Columns.fit(X, categorical_features, used)
@@ -89,7 +89,8 @@ def _refuse_date_targets(y: Any) -> None:
         refuse_dates("y", np.asarray(y))
 
 
-def _check_unit(y: Array) -> None:
+def check_unit(y: Array) -> None:
+    """Raise unless float32 can train targets of this size and spread."""
     largest, spread = float(np.abs(y).max()), float(y.max()) - float(y.min())
     if largest > MAX_TARGET or 0 < spread < 1 / MAX_TARGET:
         raise ValueError(
