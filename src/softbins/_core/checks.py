@@ -165,7 +165,8 @@ def weight_column(name: str, values: Any, length: int) -> Array:
         raise ValueError(
             f"{name}: all weights are zero, which leaves no rows; give some row a weight above 0"
         )
-    return np.ldexp(weights, -np.frexp(weights.max())[1])
+    scaled: Array = np.ldexp(weights, -np.frexp(weights.max())[1])
+    return scaled
 
 
 def checked_levels(name: str, levels: Any) -> Array:

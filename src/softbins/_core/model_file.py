@@ -97,6 +97,17 @@ def read(path: FilePath) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return _verified_header(place, envelope, tensors), tensors
 
 
+def is_model_file(path: FilePath) -> bool:
+    """Whether a file says that it is a model of softbins, of any version and also if damaged."""
+    place = checked_path(path)
+    try:
+        with _opened(place) as file:
+            _envelope(place, file)
+    except (OSError, ModelFileError):
+        return False
+    return True
+
+
 def _require_plain(value: Any, place: str, depth: int) -> None:
     """Raise `ValueError` unless JSON gives `value` back equal and of the same types."""
     if depth > _DEEPEST_HEADER:

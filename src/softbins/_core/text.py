@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 
@@ -21,7 +22,35 @@ def shown(value: Any) -> str:
         return ", ".join(f"{name} {shown(item)}" for name, item in value.items())
     if isinstance(value, list):
         return ", ".join(map(shown, value))
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    short = f"{value:.4g}"
+    # A share of nearly everything is not everything.
+    return f"{value:.15g}" if short == "1" and value < 1 else short
+
+
+def level_text(level: float) -> str:
+    """A probability as text, with 15 digits, and with all where 15 would say 0 or 1."""
+    short = f"{level:.15g}"
+    return short if 0 < float(short) < 1 else repr(float(level))
+
+
+def level_texts(levels: Sequence[float]) -> list[str]:
+    """Probabilities as texts, all of them different if the probabilities are."""
+    short = list(map(level_text, levels))
+    return short if len(set(short)) == len(set(levels)) else [repr(float(q)) for q in levels]
+
+
+def percent_text(level: float) -> str:
+    """A probability in percent, without the sign: 0.9 is "90", 0.9999999 is "99.99999"."""
+    return format((100 * Decimal(level_text(level))).normalize(), "f")
+
+
+def share_text(share: float) -> str:
+    """A share in percent, which says 0% or 100% only if that is exact."""
+    short = f"{share:.1%}"
+    rounded = short in ("0.0%", "100.0%") and 0 < share < 1
+    return f"{percent_text(share)}%" if rounded else short
 
 
 def json_text(value: Any) -> str:

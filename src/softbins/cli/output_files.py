@@ -33,6 +33,19 @@ def check_not_an_input(output: str | Path, *inputs: str | Path) -> None:
             raise ValueError(f"{output}: is read as well; choose another file for the result")
 
 
+def check_model_output(output: str | Path, force: bool, *inputs: str | Path) -> None:
+    """Raise if a model would replace a file that is no model, unless by `force`, or an input."""
+    check_not_an_input(output, *inputs)
+    if force or not os.path.exists(output):
+        return
+    # Imported here because it loads torch, which a new file need not wait for.
+    from softbins._core.model_file import is_model_file
+
+    if not is_model_file(output):
+        way_out = "choose another file, or replace it with --force"
+        raise ValueError(f"{output}: is there and is no softbins model; {way_out}")
+
+
 def picture_format(name: str) -> str:
     """The format of the picture that a file's suffix asks for, such as "svg"."""
     suffix = Path(name).suffix.lower()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softbins._core.checks import DATES_NOT_TAKEN
 from softbins._core.extras import optional_import
 from softbins.cli.table_files import TableError
 
@@ -142,8 +143,6 @@ def _categories(column: Any, name: str) -> Any:
 
 
 def _dates_error(name: str) -> TableError:
-    from softbins.tabular.frames import DATES_NOT_TAKEN
-
     return TableError(f"column {name!r}: {DATES_NOT_TAKEN}")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from softbins._core.extras import optional_import
 from softbins._core.files import write_whole
+from softbins.cli.input_limits import check_input
 
 if TYPE_CHECKING:
     import pandas
@@ -33,6 +34,7 @@ def read_table(path: str | Path, text_columns: Sequence[str] = ()) -> pandas.Dat
     do not count as rows.
     """
     suffix, zipped = check_suffix(path)
+    check_input(Path(path), is_csv=suffix in CSV_SUFFIXES, zipped=zipped)
     data = _file_content(Path(path), zipped)
     if not data.strip():
         raise TableError(f"{path}: the file is empty; need a header and at least one row")

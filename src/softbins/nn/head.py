@@ -58,7 +58,8 @@ def fit_head(
 ) -> Head:
     """Train an output layer on the hidden units of each member's own rows.
 
-    Of the networks' settings, weight decay, Adam's memory and the batch size count.
+    Of the networks' settings, weight decay, Adam's memory and the batch size count, and half of
+    the time that the networks may take at most.
     """
     batch_size = min(settings.batch_size, head_settings.max_batch_size)
     per_row = network.members * network.weights[-1].shape[1]
@@ -89,7 +90,7 @@ def _settings(settings: Settings, head_settings: HeadSettings, n_rows: int) -> S
         epochs=max(head_settings.min_epochs, min(head_settings.max_epochs, epochs)),
         learning_rate=head_settings.learning_rate,
         schedule="cosine",
-        max_seconds=None,
+        max_seconds=None if settings.max_seconds is None else settings.max_seconds / 2,
         patience=None,
         evaluate=(),
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from softbins import plots
 from softbins._core.figures import Picture
+from softbins._core.text import percent_text
 from softbins.report.description import description
 from softbins.report.page import Draw, Page, picture_of
 from softbins.tabular.summary import training_summary
@@ -26,13 +27,13 @@ TITLES_AND_MEANINGS = {
     "rmse": ("RMSE", "Root of the mean squared error of the predicted means."),
     "crps": ("CRPS", "Continuous ranked probability score, in the unit of the target."),
     "nll": ("NLL", "Negative log-likelihood: minus the mean log density at the targets."),
-    "coverage": ("Coverage", "Share of targets in their {:g}% intervals."),
-    "width": ("Width", "Mean width of the {:g}% intervals."),
+    "coverage": ("Coverage", "Share of targets in their {}% intervals."),
+    "width": ("Width", "Mean width of the {}% intervals."),
 }
 CAPTIONS = {
     "densities": "Predicted densities of some rows, evenly chosen from the lowest mean to the "
     "highest and drawn to the same height, with the true values. Rows count from 0.",
-    "intervals": "The {coverage:g}% intervals and the targets of {drawn} of {rows} rows, evenly "
+    "intervals": "The {coverage}% intervals and the targets of {drawn} of {rows} rows, evenly "
     "chosen, in the order of their predicted means.",
     "reliability": "Share of targets in central intervals of the predicted distributions, against "
     "the probability of these intervals: on the diagonal if calibrated, below if too narrow.",
@@ -62,7 +63,7 @@ def evaluation_page(evaluation: Evaluation, model_name: str, data_name: str) -> 
 
 def _score_table(evaluation: Evaluation) -> list[list[Any]]:
     """Title, value and meaning of every score that is known."""
-    values, percent = evaluation.scores(), 100 * evaluation.coverage
+    values, percent = evaluation.scores(), percent_text(evaluation.coverage)
     return [
         [title, values[name], meaning.format(percent)]
         for name, (title, meaning) in TITLES_AND_MEANINGS.items()
@@ -80,7 +81,7 @@ def _facts(model: Any) -> dict[str, Any]:
 def _pictures(evaluation: Evaluation) -> tuple[list[Picture], list[str]]:
     """The figures, and for a figure that is missing the reason in words."""
     rows = len(evaluation.y)
-    values = {"coverage": 100 * evaluation.coverage, "rows": rows}
+    values = {"coverage": percent_text(evaluation.coverage), "rows": rows}
     values["drawn"] = min(MAX_INTERVALS_DRAWN, rows)
     pictures = [
         picture_of(draw, name, CAPTIONS[name].format(**values))

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from softbins.cli.inputs import read_training_data
-from softbins.cli.options import DATA, JSON, TARGET, examples, new_file
-from softbins.cli.output_files import check_not_an_input
+from softbins.cli.options import DATA, JSON, TARGET, examples, model_output
+from softbins.cli.output_files import check_model_output
 from softbins.cli.progress import progress_bar
 from softbins.cli.summary import print_summary
 from softbins.cli.table_columns import Array
@@ -30,17 +30,17 @@ from softbins.cli.training_options import (
 )
 @DATA
 @TARGET
-@click.option("-o", "output", metavar="MODEL", required=True, callback=new_file(), help="The file.")
+@model_output
 @training_options
 @JSON
-def fit(data: Path, target: str, output: Path, as_json: bool, **options: Any) -> None:
+def fit(data: Path, target: str, output: Path, force: bool, as_json: bool, **options: Any) -> None:
     """Train a model on DATA and save it.
 
     hl-gaussian is a HistogramRegressor: networks and boosted trees, calibrated on rows that were
     held out. --plain, and all other objectives, are the paper's network and nothing else.
     """
     check_training_options(options)
-    check_not_an_input(output, data)
+    check_model_output(output, force, data)
     x, y = read_training_data(data, target)
     model = _trained_model(x, y, options)
     model.save(output)
