@@ -114,7 +114,8 @@ def grow(data: TrainingData, chosen: Hyperparameters, folds: Folds, seed: int) -
     """Boosted trees, if they are wanted."""
     if not chosen.trees:
         return None
-    budget = TreeBudget(chosen.budget.tree_ensembles, chosen.tree_speedup)
+    limit = chosen.settings.max_seconds or math.inf
+    budget = TreeBudget(chosen.budget.tree_ensembles, chosen.tree_speedup, limit)
     return grow_trees(data, folds, seed=seed, budget=budget, defaults=chosen.defaults.trees)
 
 

@@ -85,7 +85,7 @@ class HistogramRegressor(StackedRegressor):
     max_epochs : int or "auto", default="auto"
         Passes over the data, at most.
     max_seconds : float, optional
-        Time for the training of the networks, at most.
+        Time for the training of the networks, at most. Trees that take longer are left out.
     early_stopping : bool, default=True
         Whether members leave out rows. If not, all rows train all members, there are no trees,
         and nothing is calibrated.
