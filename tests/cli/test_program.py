@@ -230,7 +230,8 @@ def test_ctrl_c_is_one_line_and_exit_code_130(folder, monkeypatch):
 def test_too_little_memory_is_one_line():
     result = run(*FIT, "--bins", 10**15)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("softbins: not enough memory; use fewer bins, ")
+    assert result.stderr.startswith("softbins: hidden: 2 networks with 2 inputs, layers of (8) ")
+    assert result.stderr.endswith("; use fewer hidden units, members, bins or columns\n")
     assert result.stderr.count("\n") == 1
 
 

@@ -18,6 +18,7 @@ BYTES_PER_UNIT = 12
 BYTES_PER_CELL = 20
 
 MAX_OPERATIONS_PER_SECOND = 2e11  # of one thread
+MIN_STEP_SECONDS = 1.0  # a shorter step is taken, however little time there is
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def check_size(size: NetworkSize, max_seconds: float | None) -> None:
         left = gigabytes(max(there, 0))
         need = f"about {gigabytes(size.bytes)} of memory to train, but {left} are left"
         raise ValueError(_too_large(size, need))
-    if max_seconds is not None and size.step_seconds > max_seconds:
+    if max_seconds is not None and size.step_seconds > max(max_seconds, MIN_STEP_SECONDS):
         need = f"more than {size.step_seconds:.0f} seconds for a step, but max_seconds is"
         raise ValueError(_too_large(size, f"{need} {max_seconds:g}"))
 
