@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn.pipeline import Pipeline
-
 from softbins.histogram import Histogram
 
 
@@ -55,6 +53,8 @@ def _predicted(estimator: Any, X: Any) -> Histogram:
     Pipelines and searches of scikit-learn have no `predict_distribution`, so that it is asked of
     the estimator inside.
     """
+    from sklearn.pipeline import Pipeline  # takes a while, and few ask for a scorer
+
     if hasattr(estimator, "best_estimator_"):
         return _predicted(estimator.best_estimator_, X)
     if isinstance(estimator, Pipeline):
