@@ -118,10 +118,10 @@ def test_a_limit_of_the_process_is_kept():
         resource.setrlimit(resource.RLIMIT_AS, (4_000_000_000,) * 2)
         x = np.zeros((50, 2)); y = np.arange(50.0)
         try:
-            NeuralRegressor("l2", (2_000_000,)).fit(x, y)
+            NeuralRegressor("l2", (10_000_000,)).fit(x, y)
         except ValueError as error:
             print(error)
     """
     assert resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("hidden: a network with 2 inputs, layers of (2000000) units")
+    assert done.stdout.startswith("hidden: a network with 2 inputs, layers of (10000000) units")
