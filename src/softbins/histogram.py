@@ -31,8 +31,8 @@ class Histogram(Distribution):
 
     There is one histogram for each leading index of `logits` or `probs`, and values broadcast
     against that batch shape. Values outside the bins have density zero; they are no error. All
-    methods but those that sample, pool or tilt go through `torch.export` and ONNX; the values of
-    tensors are not checked there.
+    methods but those that sample or pool go through `torch.export` and ONNX; the values of tensors
+    are not checked there.
 
     Parameters
     ----------

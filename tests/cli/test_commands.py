@@ -1,6 +1,7 @@
 """What each command writes and prints, compared with what the library does."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,14 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 # fit and info
 
+# What is shown of the table before it is learnt from.
+SUMMARY = [
+    "column  taken for  distinct  gaps  remark",
+    "width   number           60     0",
+    "height  number           60     0",
+    "y       target           60     0",
+]
+
 
 # Which errors are known depends on whether rows were held out.
 @pytest.mark.parametrize(("arguments", "part"), [(FIT, "validation"), (PAPER, "train")])
@@ -34,7 +43,7 @@ def test_fit_saves_a_model_and_shows_a_short_table(arguments, part):
     assert shown["kinds"] == "number 2"
     assert (shown["rows"], shown["features"], shown["epochs"]) == ("60", "2", "3")
     assert list(load("new.model").feature_names_in_) == ["width", "height"]
-    assert result.stderr == ""
+    assert result.stderr.splitlines() == SUMMARY
 
 
 def test_options_survive_the_file():
@@ -60,7 +69,8 @@ def test_trees_take_part_unless_they_are_left_out():
     assert shares[1] == 0
 
 
-def test_the_same_seed_gives_the_same_file(folder):
+def test_the_same_seed_gives_the_same_file(folder, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
     succeeds(*FIT, "-o", "1.model")
     succeeds(*FIT, "-o", "2.model")
     succeeds(*FIT, "-o", "3.model", "--seed", "1")
@@ -96,12 +106,13 @@ def test_the_errors_shown_after_early_stopping_are_those_of_the_best_epoch(monke
     assert found == pytest.approx(60 * error, rel=1e-4)
 
 
-def test_a_constant_target_needs_no_epochs():
-    table().assign(y=4.0).to_csv("constant.csv", index=False)
-    shown = json.loads(succeeds("fit", "constant.csv", *FIT[2:], "--json").stdout)
-    assert (shown["epochs"], "validation_mae" in shown) == (0, False)
-    printed = succeeds("predict", "new.model", "new.csv", "-o", "-").stdout.split()[1:]
-    assert np.allclose(np.array(printed, float), 4.0, atol=0.1)
+def test_a_dozen_rows_are_enough_for_a_model_and_a_warning():
+    table(12).to_csv("few.csv", index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = succeeds("fit", "few.csv", *FIT[2:])
+    assert "softbins: warning: only 12 rows to learn from: expect predictions" in result.stderr
+    assert np.isfinite(load("new.model").predict(table()[["width", "height"]])).all()
 
 
 def test_info_describes_a_model():
@@ -115,9 +126,9 @@ def test_info_describes_a_model():
     assert (shown["epochs"], shown["calibration_rows"]) == (3, 16)
     assert shown["validation_rmse"] >= shown["validation_mae"] > 0
     text = succeeds("info", "some.model").stdout
-    assert "names             width, height\n" in text
     assert "bins              count 20, low " in text
     assert "bias of bins      discretisation " in text
+    assert "target            y\n" in text
 
 
 def test_info_leaves_out_what_a_model_has_not():
@@ -128,7 +139,7 @@ def test_info_leaves_out_what_a_model_has_not():
     text = succeeds("info", "paper.model").stdout
     assert "temperature" not in text
     assert "bias of bins" not in text
-    assert "bins" not in succeeds("info", "l2.model").stdout
+    assert "\nbins " not in succeeds("info", "l2.model").stdout
 
 
 # predict
@@ -170,7 +181,7 @@ def test_raw_intervals_are_those_of_the_distribution():
 def test_predictions_are_the_same_in_every_kind_of_table(name):
     printed = succeeds("predict", "some.model", "new.csv", "-o", "-").stdout
     succeeds("predict", "some.model", "new.csv", "-o", name)
-    assert read_table(name).to_csv(index=False) == printed
+    assert read_table(name).frame.to_csv(index=False) == printed
     assert printed.startswith("prediction\n")
 
 
@@ -201,7 +212,6 @@ def test_tables_with_words_truth_and_gaps(suffix):
     assert fitted["kinds"] == {"number": 1, "category": 2, "boolean": 2, "empty": 1}
     shown = json.loads(succeeds("info", "new.model", "--json").stdout)
     assert dict(zip(shown["names"], shown["kinds"], strict=True)) == KINDS
-    assert "kinds             number, category, boolean, " in succeeds("info", "new.model").stdout
     printed = succeeds("predict", "new.model", data, "-o", "-").stdout
     assert np.isfinite(np.array(printed.split()[1:], float)).all()
     # One row alone, where a label is nothing but a number, gets what it got among others.
@@ -338,3 +348,48 @@ def test_compare_shows_a_table_and_puts_a_method_that_diverged_last(monkeypatch)
         "l2      nan ± nan  nan ± nan",
     ]
     assert json.loads(succeeds(*arguments, "--json").stdout)["results"][2]["mae"] is None
+
+
+# export
+
+
+def test_export_writes_the_graph_of_a_model(folder):
+    runtime = pytest.importorskip("onnxruntime")
+    options = ["--quantiles", "0.2,0.7", "--coverage", "0.5"]
+    result = succeeds("export", "paper.model", "new.onnx", *options)
+    assert (result.stdout, result.stderr) == ("", "wrote new.onnx\n")
+    x = table()[["width", "height"]]
+    session = runtime.InferenceSession(folder / "new.onnx")
+    given = {name: x[[name]].to_numpy() for name in x.columns}
+    mean, quantiles, interval = session.run(None, given)
+    model = load("paper.model")
+    for found, expected in (
+        (mean, model.predict(x)),
+        (quantiles, model.predict_quantiles(x, (0.2, 0.7))),
+        (interval, model.predict_interval(x, 0.5)),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("always:objective")
+def test_export_says_which_model_has_no_distribution():
+    pytest.importorskip("onnxscript")
+    result = succeeds("export", "l2.model", "new.onnx")
+    assert "softbins: warning: objective: L2 predicts a number, no distribution" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["some.model", "new.model"], "a graph is written to a file that ends in .onnx"),
+        (["some.model", "nowhere/new.onnx"], "no folder 'nowhere'"),
+        (["text.model", "new.onnx"], "text.model"),
+        (["some.model", "new.onnx", "--quantiles", "1.5"], "need more than 0 and less than 1"),
+        (["some.model", "new.onnx", "--coverage", "0.999"], "needs at least 999 held-out rows"),
+    ],
+)
+def test_export_refuses_and_writes_nothing(folder, arguments, message):
+    result = run("export", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (folder / "new.onnx").exists()

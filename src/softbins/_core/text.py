@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
+import textwrap
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
+
+MIN_WRAPPED_WIDTH = 6
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -14,6 +18,25 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     padded = [[cell.ljust(w) for cell, w in zip(row, widths, strict=True)] for row in rows]
     return "\n".join("  ".join(row).rstrip() for row in padded)
+
+
+def wrapped(rows: Sequence[Sequence[str]], width: int, column: int) -> str:
+    """Aligned text of at most so many characters in a line, in which one column may be broken."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    rest = sum(widths) - widths[column] + 2 * (len(widths) - 1)
+    room, lines = max(width - rest, MIN_WRAPPED_WIDTH), []
+    for row in rows:
+        first, *more = textwrap.wrap(row[column], room, break_on_hyphens=False) or [""]
+        lines.append([*row[:column], first, *row[column + 1 :]])
+        lines += [[""] * column + [part] + [""] * (len(row) - column - 1) for part in more]
+    return aligned(lines)
+
+
+def printable(text: str) -> str:
+    """Text in one line that does nothing to a terminal: what cannot be shown is escaped."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
 
 
 def shown(value: Any) -> str:
@@ -51,6 +74,13 @@ def share_text(share: float) -> str:
     short = f"{share:.1%}"
     rounded = short in ("0.0%", "100.0%") and 0 < share < 1
     return f"{percent_text(share)}%" if rounded else short
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """A question in brackets about the known name that is most like an unknown one, if any is."""
+    plain = {other.casefold().strip(): other for other in known}
+    close = difflib.get_close_matches(name.casefold().strip(), plain, n=1)
+    return f" (did you mean {plain[close[0]]!r}?)" if close else ""
 
 
 def json_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The command line: `softbins fit`, `predict`, `evaluate`, `compare`, `info` and `paper`.
+"""The command line: `softbins look`, `fit`, `predict`, `evaluate`, `compare`, `info`, `paper`.
 
 Nothing is imported here but by `main`, so that Ctrl-C finds its handler from the first moment on.
 """

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from softbins._core.extras import optional_import
 from softbins._core.files import write_whole
+from softbins._core.model_content import is_model_file
 
 PICTURE_SUFFIXES = (".svg", ".png", ".pdf")
 PAGE_SUFFIXES = (".html", ".htm")
+ONNX_SUFFIX = ".onnx"
 
 
 def check_new_file(path: str | Path) -> None:
@@ -38,9 +40,6 @@ def check_model_output(output: str | Path, force: bool, *inputs: str | Path) -> 
     check_not_an_input(output, *inputs)
     if force or not os.path.exists(output):
         return
-    # Imported here because it loads torch, which a new file need not wait for.
-    from softbins._core.model_file import is_model_file
-
     if not is_model_file(output):
         way_out = "choose another file, or replace it with --force"
         raise ValueError(f"{output}: is there and is no softbins model; {way_out}")
@@ -60,6 +59,12 @@ def check_page_name(name: str) -> None:
     if Path(name).suffix.lower() not in PAGE_SUFFIXES:
         known = " or ".join(PAGE_SUFFIXES)
         raise ValueError(f"{name}: a page is written to a file that ends in {known}")
+
+
+def check_onnx_name(name: str) -> None:
+    """Raise unless a file's suffix says that it is an ONNX graph."""
+    if Path(name).suffix.lower() != ONNX_SUFFIX:
+        raise ValueError(f"{name}: a graph is written to a file that ends in {ONNX_SUFFIX}")
 
 
 def check_drawings(paths: Iterable[Path | None], *inputs: Path) -> None:

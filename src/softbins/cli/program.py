@@ -23,7 +23,7 @@ from softbins.cli import INTERRUPTED, INTERRUPTED_CODE
 from softbins.cli.options import examples
 
 # Each is a function of its own name in a module of that name in `softbins.cli.commands`.
-COMMANDS = ("compare", "evaluate", "fit", "info", "paper", "predict")
+COMMANDS = ("compare", "evaluate", "export", "fit", "info", "look", "paper", "predict", "serve")
 BAD_INPUT = 2
 
 
@@ -111,9 +111,11 @@ def _show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
     "softbins",
     cls=Program,
     epilog=examples(
+        "look houses.csv",
         "fit houses.csv --target price -o houses.model",
         "predict houses.model new.csv -o predicted.csv --interval 0.9",
-        "evaluate houses.model sold.csv --target price --page houses.html",
+        "predict houses.model size=80 town=A",
+        "evaluate houses.model sold.csv --page houses.html",
         "compare houses.csv --target price --plot errors.svg",
     ),
 )
@@ -121,6 +123,7 @@ def _show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
 def main() -> None:
     """Regression that predicts a histogram instead of a number.
 
-    Tables are .csv, .parquet or .pq files, also with .gz, with a header. Features are numbers,
-    true and false, or text that names categories, and may have empty cells; the target is numbers.
+    Tables are .csv, .tsv, .xlsx, .parquet, .pq, .feather or .json files, also with .gz or .zip, or
+    - for standard input, with a header. Features are numbers, true and false, or text that names
+    categories, and may have empty cells; the target is numbers.
     """

@@ -24,6 +24,8 @@ from softbins.cli.options import (
 )
 from softbins.cli.output_files import check_drawings, picture_format, write_text
 from softbins.cli.progress import progress_bar
+from softbins.cli.reading import Reading
+from softbins.cli.reading_options import reading_options
 from softbins.cli.table_columns import Array
 
 
@@ -36,6 +38,7 @@ from softbins.cli.table_columns import Array
 )
 @DATA
 @TARGET
+@reading_options(target=True, columns=True)
 @option("--folds", type=click.IntRange(min=2), default=5)
 @option(
     "--methods",
@@ -56,6 +59,7 @@ from softbins.cli.table_columns import Array
 def compare(
     data: Path,
     target: str,
+    reading: Reading,
     methods: tuple[str, ...],
     plot: Path | None,
     page: Path | None,
@@ -68,7 +72,7 @@ def compare(
     which categories there are is learnt from all rows, but not the target.
     """
     check_drawings([plot, page], data)
-    x, y = read_training_data(data, target)
+    x, y, _ = read_training_data(data, target, reading)
     folds = settings["folds"]
     if folds > len(y):
         raise click.UsageError(f"--folds: {folds} folds need as many rows, got {len(y)}")
