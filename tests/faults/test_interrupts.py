@@ -38,8 +38,13 @@ def interrupted_after(delay, folder):
 def check_delays(delays, folder):
     (folder / "table.csv").write_text(ROWS)
     for delay in delays:
-        found = interrupted_after(delay, folder)
-        assert found == (130, "", "softbins: interrupted\n"), f"after {delay} s"
+        code, out, said = interrupted_after(delay, folder)
+        assert (code, out) == (130, ""), f"after {delay} s: {said}"
+        # Before training, a command says what it takes the columns for.
+        *before, last = said.splitlines()
+        assert last == "softbins: interrupted", f"after {delay} s: {said}"
+        assert not before or before[0].startswith("column "), f"after {delay} s: {said}"
+        assert "Traceback" not in said
     assert [path.name for path in folder.iterdir()] == ["table.csv"]
 
 
