@@ -25,9 +25,13 @@ PIECE_BYTES = 2**22
 SEPARATORS = (b",", b";", b"\t", b"|")
 
 
-def check_size(size: float, least: str = "") -> None:
-    """Raise `TableError` if a table of so many bytes is too large for the memory."""
-    most = available_memory() / MEMORY_PER_BYTE
+def most_bytes() -> float:
+    """The size of the largest table that the memory would hold."""
+    return available_memory() / MEMORY_PER_BYTE
+
+
+def check_size(size: float, most: float, least: str = "") -> None:
+    """Raise `TableError` if a table of so many bytes is larger than what the memory would hold."""
     if size > most:
         raise TableError(
             f"{least}{gigabytes(size)} of table are too large for the memory, which would hold "
@@ -40,7 +44,7 @@ def check_content(file: IO[bytes], size: int, kind: str) -> None:
 
     Whatever else is wrong with the file is left to those who read it, from its start.
     """
-    check_size(size)
+    check_size(size, most_bytes())
     checks = {"csv": _check_lines, "parquet": _check_parquet, "excel": _check_workbook}
     if kind in checks:
         checks[kind](file)
@@ -92,4 +96,4 @@ def _check_workbook(file: IO[bytes]) -> None:
     """An Excel file is packed; no more is unpacked of it than it says of itself."""
     if zipfile.is_zipfile(file):
         with zipfile.ZipFile(file) as archive:
-            check_size(sum(member.file_size for member in archive.infolist()))
+            check_size(sum(member.file_size for member in archive.infolist()), most_bytes())
