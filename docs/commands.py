@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from softbins.cli import main
+from softbins.cli.program import main
 
 PAGE = Path(__file__).parent / "commands.md"
 WIDTH = 90

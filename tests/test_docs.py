@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import softbins
-from softbins.cli import main
+from softbins.cli.program import main
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -4,9 +4,11 @@ The Histogram Loss of Imani and White, "Improving Regression Performance with Di
 Losses" (ICML 2018), as a PyTorch loss and distribution, and as scikit-learn estimators.
 """
 
-import typing as _typing
+# Not imported from typing, for which the command line need not wait.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-if _typing.TYPE_CHECKING:
     from softbins._core.model_content import ModelFileError
     from softbins.bins import Bins
     from softbins.histogram import Histogram
@@ -24,6 +26,8 @@ if _typing.TYPE_CHECKING:
         TwoHot,
         UniformMix,
     )
+
+del TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -61,7 +65,7 @@ _NAMES = {
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 
-def __getattr__(name: str) -> _typing.Any:
+def __getattr__(name: str) -> "Any":
     if name not in __all__:
         raise AttributeError(f"module 'softbins' has no attribute {name!r}")
     from importlib import import_module

@@ -26,6 +26,7 @@ from softbins._core.learning_curves import (
     shown_error,
     split_members,
 )
+from softbins._core.text import share_text
 from softbins.histogram import Histogram
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def interval_band(x: Any, y: Any, intervals: Any, mean: Any = None, ax: Axes | N
     target, ends = numeric_column("y", y, len(place)), _checked_ends(intervals, len(place))
     order = np.argsort(place, kind="stable")
     place, target, (low, high) = place[order], target[order], ends[order].T
-    share = f"interval: {scores.coverage(target, low, high):.1%} of {len(target)} inside"
+    share = f"interval: {share_text(scores.coverage(target, low, high))} of {len(target)} inside"
     middle = None if mean is None else numeric_column("mean", mean, len(place))[order]
     axes = axes_or_new(ax)
     axes.fill_between(place, low, high, color=AREA, alpha=0.4, label=share)

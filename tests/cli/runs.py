@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from click.testing import CliRunner
 
-from softbins.cli import main
+from softbins.cli.program import main
 
 WHERE = ["fit", "data.csv", "--target", "y", "-o", "new.model"]
 QUICK = ["--epochs", "3", "--hidden", "8", "--bins", "20"]

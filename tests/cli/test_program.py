@@ -259,7 +259,8 @@ def test_too_little_memory_is_one_line():
     result = run(*FIT, "--bins", 10**15)
     assert (result.exit_code, result.stdout) == (2, "")
     *_, line = result.stderr.splitlines()
-    assert line.startswith("softbins: not enough memory; use fewer bins, ")
+    assert line.startswith("softbins: hidden: 2 networks with 2 inputs, layers of (8) ")
+    assert line.endswith("; use fewer hidden units, members, bins or columns")
 
 
 BUGS = [KeyError("a bug"), RuntimeError("a bug that speaks of memory"), AssertionError()]

@@ -66,7 +66,10 @@ BAD = {
     "bytes": ([b"1", b"2", b"3"], "y: .* got b'1' at index 0"),
     "objects": (np.array([1, {}, 2], dtype=object), "y: .* got {} at index 1"),
     "complex": ([1.0, 2j, 3.0], "y: .* got 2j at index 1"),
-    "dates": (np.array(["2020-01-01"] * 3, "datetime64[D]"), "y: .* got datetime.* at index 0"),
+    "dates": (
+        np.array(["2020-01-01"] * 3, "datetime64[D]"),
+        "y: dates, times and durations are not",
+    ),
     "missing": (pandas.Series([1, None, 2], dtype="Int64"), "y: .* index 1"),
     "ragged": ([[1.0], [1.0, 2.0]], "y: need an array of numbers .*inhomogeneous"),
     "too large": ([10**400, 1, 2], "y: .* at index 0"),
@@ -118,7 +121,14 @@ def test_weights_are_not_negative_and_not_all_zero(weights, message):
 
 
 def test_weights_may_be_zero_for_some_rows():
-    assert weight_column("w", [0, 3], 2).tolist() == [0.0, 3.0]
+    assert weight_column("w", [0, 3], 2).tolist() == [0.0, 0.75]
+
+
+@pytest.mark.parametrize("unit", [5e-324, 1e-300, 0.1, 1.0, 2.0**1021])
+def test_weights_keep_their_ratios_to_the_last_bit(unit):
+    found = weight_column("w", [0, unit, 3 * unit, 7 * unit], 4)
+    assert np.array_equal(found / found[1], np.array([0, unit, 3 * unit, 7 * unit]) / unit)
+    assert 0.5 <= found.max() < 1
 
 
 @pytest.mark.parametrize("value", [True, "1", None, math.nan, math.inf, -1.0, 0])

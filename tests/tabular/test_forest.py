@@ -371,6 +371,16 @@ def test_a_speedup_is_faster_learning_from_fewer_trees(rows):
     assert faster.max_iter == usual.max_iter // 3
 
 
+def test_trees_that_take_too_long_are_left_out():
+    x, y = np.arange(20.0)[:, None], np.arange(20.0)
+    data = TrainingData(columns=None, features=x, target=y, weight=None)
+    folds = Folds(20, [torch.arange(10), torch.arange(10, 20)], [0, 1], EVERYTHING)
+    how = {"seed": 0, "defaults": few_rounds(5)}
+    with pytest.warns(UserWarning, match="^max_seconds: trees need more than 1e-09 seconds and"):
+        assert grow_trees(data, folds, budget=TreeBudget(1, 1, 1e-9), **how) is None
+    assert grow_trees(data, folds, budget=TreeBudget(1, 1, 1e9), **how) is not None
+
+
 def test_every_second_ensemble_sees_half_of_the_columns():
     assert [model(100, 4, number).max_features for number in range(4)] == [1.0, 0.5, 1.0, 0.5]
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from softbins import HistogramRegressor
-from softbins.tabular.scaling import CHUNK_ROWS, MAX_ROBUST_VALUE, Scaling
+from softbins.tabular.scaling import CHUNK_ROWS, MAX_FLOAT32, MAX_ROBUST_VALUE, Scaling
 
 RNG = np.random.default_rng(0)
 # One column each.
@@ -49,10 +49,19 @@ def test_where_quartiles_are_the_same_half_the_range_counts():
     assert scaling.scale == 4.0
 
 
-def test_standard_is_the_distance_from_the_mean():
-    column = COLUMNS["years"][:, None]
-    scaled = Scaling.standard(column)(column).numpy()
-    np.testing.assert_array_equal(scaled, (column - column.mean()).astype(np.float32))
+@pytest.mark.parametrize("exponent", [-1000, -140, 0, 40])
+def test_standard_is_the_distance_from_the_mean_up_to_a_power_of_two(exponent):
+    column = np.ldexp(COLUMNS["normal"][:, None], exponent)
+    scaling = Scaling.standard(column)
+    distance = (column - column.mean()) / scaling.scale
+    np.testing.assert_array_equal(scaling(column).numpy(), distance.astype(np.float32))
+    assert math.frexp(scaling.scale.item())[0] == 0.5
+    assert 0.5 <= np.abs(distance).max() < 1
+
+
+def test_what_is_too_far_away_is_as_far_as_float32_goes():
+    scaled = Scaling.standard(np.array([[1e-300], [-1e-300]]))(np.array([[1e30], [-1e30]]))
+    assert scaled.flatten().tolist() == [MAX_FLOAT32, -MAX_FLOAT32]
 
 
 def test_nothing_new_leaves_the_limit():

@@ -112,3 +112,18 @@ def test_any_table_can_be_tuned(name):
     model = HistogramRegressor(**QUICK | {"max_epochs": 2}).tune(x, y, weight)
     assert np.isfinite(model.predict(x)).all()
     assert (model.bins == "auto") == (name == "heavy tails")
+
+
+@pytest.mark.parametrize("fault", [ValueError("no"), KeyboardInterrupt(), MemoryError()])
+def test_a_fit_that_fails_after_tuning_leaves_the_regressor_as_it_was(monkeypatch, fault):
+    x, y = table(60)
+    model = HistogramRegressor(**QUICK).fit(x, y)
+    before = dict(vars(model))
+
+    def failing(*_):
+        raise fault
+
+    monkeypatch.setattr(HistogramRegressor, "_fit", failing)
+    with pytest.raises(type(fault)):
+        model.tune(x, y)
+    assert vars(model) == before

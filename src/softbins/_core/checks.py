@@ -7,6 +7,7 @@ to import; `_tensor_checks` looks at the values of tensors.
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Callable
 from numbers import Real
@@ -19,6 +20,17 @@ Array = NDArray[np.float64]
 
 SMALLEST_POSITIVE = 5e-324
 LEAVE_OUT_OR_FILL_IN = "leave those rows out or fill them in"
+DATES_NOT_TAKEN = (
+    "dates, times and durations are not taken; turn them into numbers first, such as year, month "
+    "and weekday, or seconds since a fixed day"
+)
+DATE_TYPES = (
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    np.datetime64,
+    np.timedelta64,
+)
 
 
 def require_number(name: str, value: Any, rule: str = "positive") -> float:
@@ -82,6 +94,7 @@ def as_floats(name: str, values: Any) -> Array:
         found = np.asarray(values)
     except ValueError as error:
         raise ValueError(f"{name}: need an array of numbers ({error})") from error
+    refuse_dates(name, found)
     if found.dtype.kind in "biuf":
         # A copy, because torch does not take read-only arrays.
         return found.astype(np.float64)
@@ -97,6 +110,19 @@ def as_floats(name: str, values: Any) -> Array:
                 "number or leave it out"
             ) from error
     return result.reshape(found.shape)
+
+
+def refuse_dates(name: str, values: NDArray[Any]) -> None:
+    """Raise `ValueError` if an array holds dates, times or durations, also among other objects.
+
+    NumPy would take them for numbers, of nanoseconds or days as it happens.
+    """
+    # By name, because pandas, whose type it is, may not be installed.
+    found = set(map(type, values.reshape(-1).tolist())) if values.dtype == object else set()
+    if values.dtype.kind in "mM" or any(
+        issubclass(kind, DATE_TYPES) or kind.__name__ == "Period" for kind in found
+    ):
+        raise ValueError(f"{name}: {DATES_NOT_TAKEN}")
 
 
 def _as_float(value: Any) -> float:
@@ -127,7 +153,11 @@ def _index(place: int, shape: tuple[int, ...]) -> int | tuple[int, ...]:
 
 
 def weight_column(name: str, values: Any, length: int) -> Array:
-    """Return one weight for each row, none negative and some of them positive, or raise."""
+    """Return one weight for each row, none negative and some of them positive, or raise.
+
+    The weights are divided by the power of two above the largest of them: their ratios stay as
+    they are to the last bit, and no sum of them overflows.
+    """
     weights = numeric_column(name, values, length, hint="give every row a weight")
     if (weights < 0).any():
         hint = "weights must not be negative; 0 leaves a row out"
@@ -136,7 +166,8 @@ def weight_column(name: str, values: Any, length: int) -> Array:
         raise ValueError(
             f"{name}: all weights are zero, which leaves no rows; give some row a weight above 0"
         )
-    return weights
+    scaled: Array = np.ldexp(weights, -np.frexp(weights.max())[1])
+    return scaled
 
 
 def checked_levels(name: str, levels: Any) -> Array:

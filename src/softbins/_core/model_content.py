@@ -87,6 +87,17 @@ def read_stored(path: FilePath) -> tuple[dict[str, Any], dict[str, StoredTensor]
     return _verified_header(place, envelope, tensors), tensors
 
 
+def is_model_file(path: FilePath) -> bool:
+    """Whether a file says that it is a model of softbins, of any version and also if damaged."""
+    place = checked_path(path)
+    try:
+        with _opened(place) as file:
+            _envelope(place, file)
+    except (OSError, ModelFileError):
+        return False
+    return True
+
+
 def digest(header: dict[str, Any], tensors: Mapping[str, StoredTensor]) -> str:
     """What a file's entry has to say of its header and tensors, in hexadecimal digits."""
     names = sorted(tensors)

@@ -7,6 +7,7 @@ import json
 import math
 import textwrap
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 # Figures of a whole number that are still easy to read without an exponent.
@@ -50,11 +51,40 @@ def shown(value: Any) -> str:
 
 
 def number_text(value: float, digits: int = 4) -> str:
-    """A number with so many digits, and without an exponent unless it is very large or small."""
+    """A number with so many digits, and without an exponent unless it is very large or small.
+
+    A share of nearly everything is not everything: what is below 1 is not written as 1.
+    """
+    if value < 1 and f"{value:.{digits}g}" == "1":
+        return f"{value:.15g}"
     rounded = float(f"{value:.{digits}g}")
     if digits <= len(f"{abs(rounded):.0f}") <= MAX_WRITTEN_OUT and math.isfinite(value):
         return f"{value:.0f}"
     return f"{value:.{digits}g}"
+
+
+def level_text(level: float) -> str:
+    """A probability as text, with 15 digits, and with all where 15 would say 0 or 1."""
+    short = f"{level:.15g}"
+    return short if 0 < float(short) < 1 else repr(float(level))
+
+
+def level_texts(levels: Sequence[float]) -> list[str]:
+    """Probabilities as texts, all of them different if the probabilities are."""
+    short = list(map(level_text, levels))
+    return short if len(set(short)) == len(set(levels)) else [repr(float(q)) for q in levels]
+
+
+def percent_text(level: float) -> str:
+    """A probability in percent, without the sign: 0.9 is "90", 0.9999999 is "99.99999"."""
+    return format((100 * Decimal(level_text(level))).normalize(), "f")
+
+
+def share_text(share: float) -> str:
+    """A share in percent, which says 0% or 100% only if that is exact."""
+    short = f"{share:.1%}"
+    rounded = short in ("0.0%", "100.0%") and 0 < share < 1
+    return f"{percent_text(share)}%" if rounded else short
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from softbins.cli.input_limits import check_size, most_bytes
 from softbins.cli.table_errors import TableError
 
 STDIN = "-"
@@ -96,8 +97,10 @@ def _plain(file: IO[bytes], name: str, by_content: bool = False) -> Iterator[Ope
 @contextmanager
 def _unpacked(stream: IO[bytes] | gzip.GzipFile) -> Iterator[IO[bytes]]:
     """A copy of a stream on disk, which can be read twice and takes no memory."""
+    most = most_bytes()
     with tempfile.TemporaryFile() as copy:
         while block := stream.read(BLOCK):
+            check_size(copy.tell() + len(block), most, "at least ")
             copy.write(block)
         copy.seek(0)
         yield copy

@@ -44,7 +44,7 @@ def between(low: float, high: float) -> Callback:
     def check(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
         for number in value if isinstance(value, tuple) else (value,):
             if number is not None and not low < number < high:
-                raise click.BadParameter(f"need more than {low:g}{below}, got {number:g}")
+                raise click.BadParameter(f"need more than {low:g}{below}, got {number:.15g}")
         return value
 
     return check
@@ -99,6 +99,15 @@ def seed(name: str) -> Callable[[Command], Command]:
     """--seed, for the parameter of that name."""
     text = "The same seed gives the same result."
     return option("--seed", name, type=click.IntRange(0, 2**32 - 1), default=0, help=text)
+
+
+def model_output(command: Command) -> Command:
+    """-o for a model, and --force; the command passes both to `check_model_output`."""
+    force = click.option("--force", is_flag=True, help="Replace a file that is no model, too.")
+    name = click.option(
+        "-o", "output", metavar="MODEL", required=True, callback=new_file(), help="The file."
+    )
+    return name(force(command))
 
 
 COUNT = click.IntRange(min=1)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from softbins._core.extras import optional_import
 from softbins._core.files import write_whole
+from softbins._core.model_content import is_model_file
 
 PICTURE_SUFFIXES = (".svg", ".png", ".pdf")
 PAGE_SUFFIXES = (".html", ".htm")
@@ -32,6 +33,16 @@ def check_not_an_input(output: str | Path, *inputs: str | Path) -> None:
     for path in inputs:
         if os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output):
             raise ValueError(f"{output}: is read as well; choose another file for the result")
+
+
+def check_model_output(output: str | Path, force: bool, *inputs: str | Path) -> None:
+    """Raise if a model would replace a file that is no model, unless by `force`, or an input."""
+    check_not_an_input(output, *inputs)
+    if force or not os.path.exists(output):
+        return
+    if not is_model_file(output):
+        way_out = "choose another file, or replace it with --force"
+        raise ValueError(f"{output}: is there and is no softbins model; {way_out}")
 
 
 def picture_format(name: str) -> str:

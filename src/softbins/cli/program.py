@@ -19,11 +19,12 @@ except ImportError as error:
     print('softbins: click is not installed: pip install "softbins[cli]"', file=sys.stderr)
     raise SystemExit(2) from error
 
+from softbins.cli import INTERRUPTED, INTERRUPTED_CODE
 from softbins.cli.options import examples
 
 # Each is a function of its own name in a module of that name in `softbins.cli.commands`.
 COMMANDS = ("compare", "evaluate", "export", "fit", "info", "look", "paper", "predict", "serve")
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT = 2
 
 
 class Interrupted(click.ClickException):
@@ -46,12 +47,19 @@ class Program(click.Group):
         )
         return command
 
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the arguments, before a command is found."""
+        try:
+            return super().make_context(*args, **extra)
+        except KeyboardInterrupt:
+            raise Interrupted(INTERRUPTED) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was asked for."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise Interrupted("interrupted") from None
+            raise Interrupted(INTERRUPTED) from None
         except (MemoryError, RuntimeError) as error:
             if _is_lack_of_memory(error):
                 advice = "use fewer bins, members, hidden units or rows"
@@ -70,7 +78,8 @@ class Program(click.Group):
             sys.exit(BAD_INPUT)
         except (click.ClickException, click.Abort, ValueError, OSError, ImportError) as error:
             click.echo(f"softbins: {_one_line(error)}", err=True)
-            sys.exit(INTERRUPTED if isinstance(error, (Interrupted, click.Abort)) else BAD_INPUT)
+            interrupted = isinstance(error, (Interrupted, click.Abort))
+            sys.exit(INTERRUPTED_CODE if interrupted else BAD_INPUT)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -84,7 +93,9 @@ def _is_lack_of_memory(error: Exception) -> bool:
 def _one_line(error: Exception) -> str:
     """What an error says, in one line."""
     text = str(error) or type(error).__name__
-    if isinstance(error, click.ClickException):
+    if isinstance(error, click.Abort):
+        text = INTERRUPTED
+    elif isinstance(error, click.ClickException):
         text = error.format_message()
     elif isinstance(error, OSError) and error.strerror:
         text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror

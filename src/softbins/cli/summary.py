@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from softbins._core.text import aligned, json_text, shown
+from softbins._core.text import aligned, json_text, level_text, shown
 
 
 def print_summary(summary: dict[str, Any], model: Any, as_json: bool) -> None:
@@ -15,5 +15,8 @@ def print_summary(summary: dict[str, Any], model: Any, as_json: bool) -> None:
 
     summary = summary | training_summary(model)
     known = {name.replace("_", " "): value for name, value in summary.items() if value is not None}
-    rows = [[name, shown(value)] for name, value in known.items()]
+    rows = [
+        [name, level_text(value) if name == "interval" else shown(value)]
+        for name, value in known.items()
+    ]
     click.echo(json_text(summary) if as_json else aligned(rows))

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from softbins._core.checks import DATES_NOT_TAKEN
 from softbins._core.extras import optional_import
 from softbins._core.text import did_you_mean
 from softbins.cli.decimal_marks import DecimalMarks
 from softbins.cli.number_text import number_cells
 from softbins.cli.reading import Table
 from softbins.cli.table_errors import ColumnError, TableError
-from softbins.tabular.frames import DATES_NOT_TAKEN
 
 Array = NDArray[np.float64]
 

@@ -13,6 +13,7 @@ from softbins._core.extras import optional_import
 from softbins._core.files import write_whole
 from softbins.cli.csv_files import UNNAMED, check_names, read_csv
 from softbins.cli.excel_files import OLD_CONTAINER, read_excel
+from softbins.cli.input_limits import check_content
 from softbins.cli.opened_input import ZIP_MAGIC, OpenedInput, input_name, opened_input
 from softbins.cli.reading import AS_FOUND, Reading, Table
 from softbins.cli.table_errors import TableError as TableError
@@ -59,6 +60,7 @@ def read_table(
             kind = reading.format or _format(path, opened)
             if not opened.size:
                 raise TableError("the file is empty; need a header and at least one row")
+            check_content(opened.file, opened.size, kind)
             table = _parsed(kind, opened, reading, text_columns)
         return _without_unnamed(table)
     except TableError as error:

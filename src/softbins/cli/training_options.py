@@ -34,7 +34,12 @@ TRAINING_OPTIONS = (
     option("--sigma", type=float, callback=POSITIVE, help="Blur, in bins.", **CHOSEN_BY_ESTIMATOR),
     option("--members", type=COUNT, help="Networks to average.", **CHOSEN_BY_ESTIMATOR),
     epochs("max_epochs", **CHOSEN_BY_ESTIMATOR),
-    option("--max-seconds", type=float, callback=POSITIVE, help="Time for networks, at most."),
+    option(
+        "--max-seconds",
+        type=float,
+        callback=POSITIVE,
+        help="Time for networks, and for trees, at most.",
+    ),
     option(
         "--early-stopping/--no-early-stopping",
         default=None,

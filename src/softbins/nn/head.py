@@ -23,6 +23,7 @@ from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import EVALUATION_CHUNK, MemberData, Trainer
 
 MAX_TARGETS_FOR_START = 10_000  # targets whose common distribution is where the training starts
+MIN_SECONDS = 1.0  # for an output layer, however little time the networks have
 SMALLEST_START_WEIGHT = 1e-6  # of a bin in that distribution, whose logarithm has to be finite
 
 
@@ -44,7 +45,8 @@ def fit_head(
 ) -> Head:
     """Train an output layer on the hidden units of each member's own rows.
 
-    Of the networks' settings, weight decay, Adam's memory and the batch size count.
+    Of the networks' settings, weight decay, Adam's memory and the batch size count, and half of
+    the time that the networks may take, but at least a second.
     """
     batch_size = min(settings.batch_size, head_settings.max_batch_size)
     per_row = network.members * network.weights[-1].shape[1]
@@ -69,13 +71,14 @@ def fit_head(
 
 
 def _settings(settings: Settings, head_settings: HeadSettings, n_rows: int) -> Settings:
+    limit = settings.max_seconds
     epochs = math.ceil(head_settings.steps / math.ceil(n_rows / settings.batch_size))
     return replace(
         settings,
         epochs=max(head_settings.min_epochs, min(head_settings.max_epochs, epochs)),
         learning_rate=head_settings.learning_rate,
         schedule="cosine",
-        max_seconds=None,
+        max_seconds=None if limit is None else max(limit / 2, MIN_SECONDS),
         patience=None,
         evaluate=(),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -12,6 +13,9 @@ CHUNK_ROWS = 65_536
 # A constant column gets a tiny standard deviation by rounding. Up to this multiple of the mean, it
 # counts as 0, so that standardizing does not blow up rounding errors.
 MAX_ROUNDING_DEVIATION = 1e-7
+# The same where a feature hardly varies over a member's rows, as a multiple of its largest value in
+# all rows: the rows that the member leaves out would be farther away than float32 can square.
+MIN_DEVIATION = 1e-15
 
 
 def moments(x: Tensor, rows: Sequence[Tensor], weight: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -21,16 +25,22 @@ def moments(x: Tensor, rows: Sequence[Tensor], weight: Tensor | None) -> tuple[T
     rows. Members with the same row numbers in the same order share one computation.
     """
     weight = torch.ones(len(x)) if weight is None else weight
+    least = MIN_DEVIATION * torch.linalg.vector_norm(x, math.inf, 0).double()
     found: list[tuple[Tensor, tuple[Tensor, Tensor]]] = []
     for index in rows:
         shared = next((result for other, result in found if torch.equal(other, index)), None)
-        found.append((index, shared or _moments_of_rows(x, index, weight)))
+        found.append((index, shared or _moments_of_rows(x, index, weight, least)))
     means, deviations = zip(*(result for _, result in found), strict=True)
     return torch.stack(means), torch.stack(deviations)
 
 
-def _moments_of_rows(x: Tensor, index: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Weighted mean and standard deviation of the rows with these numbers, in two passes."""
+def _moments_of_rows(
+    x: Tensor, index: Tensor, weight: Tensor, least: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Weighted mean and standard deviation of the rows with these numbers, in two passes.
+
+    A deviation of at most `least` (features,), or of mere rounding, is 0.
+    """
     weight = weight.to(x.device, torch.float64)
 
     def average(values: Callable[[Tensor], Tensor]) -> Tensor:
@@ -39,5 +49,5 @@ def _moments_of_rows(x: Tensor, index: Tensor, weight: Tensor) -> tuple[Tensor, 
 
     mean = average(lambda part: part)
     deviation = average(lambda part: (part - mean).square()).sqrt()
-    varies = deviation > MAX_ROUNDING_DEVIATION * mean.abs()
+    varies = deviation > torch.maximum(least, MAX_ROUNDING_DEVIATION * mean.abs())
     return mean.to(x), torch.where(varies, deviation, 0.0).to(x)

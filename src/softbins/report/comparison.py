@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from softbins import plots
+from softbins._core.checks import numeric_column
 from softbins._core.figures import picture
 from softbins._core.files import write_whole
 from softbins._core.text import aligned, number_text
@@ -19,6 +20,7 @@ from softbins.report.cross_validation import KINDS, check_methods, cross_validat
 from softbins.report.forecasts import COVERAGE
 from softbins.report.page import Page, Section, Table, figure_of, picture_of
 from softbins.tabular.frames import frame_library
+from softbins.tabular.validation import check_unit
 
 Result = Mapping[str, Any]
 OnProgress = Callable[[float, str], object]
@@ -100,7 +102,9 @@ def compare_methods(
     """
     check_methods(methods)
     table = X if frame_library(X) is not None else np.asarray(X)
-    target, results = np.asarray(y, dtype=np.float64), []
+    target = numeric_column("y", y, len(table))
+    check_unit(target)
+    results = []
     for number, method in enumerate(methods):
 
         def show(share: float, number: int = number, name: str = method) -> None:

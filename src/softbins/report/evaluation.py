@@ -12,7 +12,7 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 
 from softbins import scores
 from softbins._core.checks import checked_level, numeric_column
-from softbins._core.text import aligned, number_text
+from softbins._core.text import aligned, level_text, level_texts, number_text
 from softbins.histogram import Histogram
 from softbins.report.description import aggregator_of
 from softbins.report.evaluation_page import evaluation_page
@@ -324,8 +324,10 @@ def predictions(
         # Only an estimator that calibrates has the choice; the intervals of others are raw.
         choice = {"calibrated": False} if raw and aggregator_of(model) else {}
         low, high = model.predict_interval(X, interval, **choice).T
-        columns |= {f"low_{interval:g}": low, f"high_{interval:g}": high}
+        level = level_text(interval)
+        columns |= {f"low_{level}": low, f"high_{level}": high}
     if quantiles:
         values = model.predict_quantiles(X, quantiles)
-        columns |= {f"quantile_{q:g}": values[:, i] for i, q in enumerate(quantiles)}
+        names = [f"quantile_{level}" for level in level_texts(quantiles)]
+        columns |= dict(zip(names, values.T, strict=True))
     return columns

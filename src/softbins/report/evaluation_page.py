@@ -10,7 +10,7 @@ import numpy as np
 
 from softbins import plots
 from softbins._core.figures import Picture
-from softbins._core.text import shown
+from softbins._core.text import percent_text, shown
 from softbins.report.cells import EncodedTable
 from softbins.report.dependence import column_dependence
 from softbins.report.description import description
@@ -43,8 +43,8 @@ TITLES_AND_MEANINGS = {
     "r2": ("R²", "Share of the targets' variance that the predicted means explain."),
     "crps": ("CRPS", "Continuous ranked probability score, in the unit of the target."),
     "nll": ("NLL", "Negative log-likelihood: minus the mean log density at the targets."),
-    "coverage": ("Coverage", "Share of targets in their {:g}% intervals."),
-    "width": ("Width", "Mean width of the {:g}% intervals."),
+    "coverage": ("Coverage", "Share of targets in their {}% intervals."),
+    "width": ("Width", "Mean width of the {}% intervals."),
 }
 CAPTIONS = {
     "predictions": "The targets of {drawn} of {rows} rows, evenly chosen by their predicted means, "
@@ -63,7 +63,7 @@ CAPTIONS = {
     "errors-by-column": "Errors by {name}, with the number of rows; lines are 95% intervals.",
     "importance-error": "By how much the root mean squared error, {base} on these {rows} rows, "
     "rises when the values of a column are shuffled: mean, least and most of {repeats} times.",
-    "importance-width": "By how much the width of a row's {coverage:g}% interval changes when the "
+    "importance-width": "By how much the width of a row's {coverage}% interval changes when the "
     "values of a column are shuffled, as a share of the mean width.",
     "dependence": "Prediction if {name} were the same in all of {rows} rows: averages of their "
     "means{with_bands}.",
@@ -115,7 +115,7 @@ def _download(evaluation: Evaluation) -> Download:
 
 
 def _scores(evaluation: Evaluation) -> Section:
-    values, percent = evaluation.scores(), 100 * evaluation.coverage
+    values, percent = evaluation.scores(), percent_text(evaluation.coverage)
     rows = [
         [title, values[name], meaning.format(percent)]
         for name, (title, meaning) in TITLES_AND_MEANINGS.items()
@@ -127,7 +127,7 @@ def _scores(evaluation: Evaluation) -> Section:
 
 def _predictions(evaluation: Evaluation) -> Section:
     y, interval = evaluation.y, evaluation.interval
-    with_intervals = f", and their {100 * evaluation.coverage:g}% intervals"
+    with_intervals = f", and their {percent_text(evaluation.coverage)}% intervals"
     caption = CAPTIONS["predictions"].format(
         drawn=min(MAX_ROWS_DRAWN, len(y)),
         rows=len(y),
@@ -251,7 +251,7 @@ class _Inside:
             base=shown(self.found.base_error),
             rows=self.found.rows,
             repeats=repeats.shape[1],
-            coverage=100 * self.coverage,
+            coverage=percent_text(self.coverage),
         )
         names = [self.columns[place].name for place in places]
         draw = partial(draw_importance, names, repeats[places], label)

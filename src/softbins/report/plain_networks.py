@@ -19,6 +19,7 @@ from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import MemberData, Trainer
 from softbins.report.forecasts import COVERAGE, Forecast
 from softbins.report.splits import Split
+from softbins.tabular.scaling import Scaling
 
 Array = NDArray[np.float64]
 
@@ -42,8 +43,8 @@ class PlainNetworks:
     @classmethod
     def on(cls, x: Array, y: Array, objective: Objective, epochs: int, seed: int) -> PlainNetworks:
         """Networks for features (n, d)."""
-        # Centered in float64, because float32 would lose small differences of large numbers.
-        inputs = torch.from_numpy((x - x.mean(0)).astype(np.float32))
+        # In float64 first, because float32 would lose small differences of large numbers.
+        inputs = Scaling.standard(x)(x)
         return cls(inputs, y, objective, epochs, seed)
 
     def forecasts(self, splits: Sequence[Split], progress: Progress | None) -> list[Forecast]:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softbins._core.text import level_text
+
 if TYPE_CHECKING:
     from softbins.report.evaluation import Evaluation
 
@@ -17,7 +19,7 @@ def predictions_text(evaluation: Evaluation, n_rows: int) -> str:
     if evaluation.distribution is not None and evaluation.interval is not None:
         columns["median"] = evaluation.distribution.median.double().numpy()
         for name, ends in zip(("low", "high"), evaluation.interval.T, strict=True):
-            columns[f"{name}_{evaluation.coverage:g}"] = ends
+            columns[f"{name}_{level_text(evaluation.coverage)}"] = ends
     numbers = np.column_stack([values[:n_rows] for values in columns.values()])
     lines = [",".join(["row", *columns])]
     lines += [

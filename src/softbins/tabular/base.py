@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from softbins._core.checks import as_floats, weight_column
 from softbins._core.files import write_whole
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
@@ -159,7 +160,7 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         array of shape (n_samples, n_levels)
             One column for each level.
         """
-        levels = np.atleast_1d(np.asarray(q, dtype=np.float64)).tolist()
+        levels = np.atleast_1d(as_floats("q", q)).tolist()
         return self._collect(part.quantile(levels) for part in self._distributions(X))
 
     def predict_interval(
@@ -200,7 +201,7 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         array of shape (n_samples, n_values)
             One column for each value.
         """
-        values = torch.from_numpy(np.atleast_1d(np.asarray(y, dtype=np.float64)))
+        values = torch.from_numpy(np.atleast_1d(as_floats("y", y)))
         return self._collect(part.cdf(values.unsqueeze(-1)).T for part in self._distributions(X))
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
@@ -226,6 +227,28 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         )
         with one_thread():
             return as_numpy(predicted.icdf(torch.from_numpy(levels)).T)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return R2 of the predicted means: 1 if they are right, 0 if no better than a constant.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Features, with the columns that `fit` had.
+        y : array of shape (n_samples,)
+            The true targets.
+        sample_weight : array of shape (n_samples,), optional
+            How much each row counts, relative to the others.
+
+        Returns
+        -------
+        float
+            The coefficient of determination.
+        """
+        target = as_floats("y", y)
+        if sample_weight is not None:
+            sample_weight = weight_column("sample_weight", sample_weight, len(target))
+        return float(super().score(X, target, sample_weight))
 
     def _means(self, X: Any) -> Iterator[Tensor]:
         """Predicted means, a chunk of rows at a time."""

@@ -39,6 +39,7 @@ from softbins.tabular.folds import Folds
 from softbins.tabular.forest import Forest, GrownTrees, TreeBudget, grow_trees
 from softbins.tabular.held_out_scores import held_out_scores
 from softbins.tabular.hyperparameters import Hyperparameters
+from softbins.tabular.memory import NetworkSize, check_size
 from softbins.tabular.objectives import TwoHeadObjective, histogram_objective, learnt_part
 from softbins.tabular.scaling import Scaling
 from softbins.tabular.targets import check_range, float_targets, predict_constant
@@ -63,6 +64,7 @@ def fit_table(
     data: TrainingData, chosen: Hyperparameters, seed: int, progress: Progress | None = None
 ) -> FittedTable:
     """Fit networks, and trees if they are wanted, and calibrate them where rows are left out."""
+    check_size(network_size(data, chosen, chosen.members), chosen.settings.max_seconds)
     folds = draw_folds(data, chosen, seed) if chosen.early_stopping else None
     scaling = Scaling.fit(data.features, chosen.scaling)
     if data.is_constant:
@@ -116,7 +118,8 @@ def grow(data: TrainingData, chosen: Hyperparameters, folds: Folds, seed: int) -
     """Boosted trees, if they are wanted."""
     if not chosen.trees:
         return None
-    budget = TreeBudget(chosen.budget.tree_ensembles, chosen.tree_speedup)
+    limit = chosen.settings.max_seconds or math.inf
+    budget = TreeBudget(chosen.budget.tree_ensembles, chosen.tree_speedup, limit)
     return grow_trees(data, folds, seed=seed, budget=budget, defaults=chosen.defaults.trees)
 
 
@@ -192,6 +195,23 @@ def make_network(
         frequencies_per_input=defaults.frequencies_per_input,
         embedding_size=defaults.embedding_size,
         initial_frequency_scale=defaults.initial_frequency_scale,
+    )
+
+
+def network_size(data: TrainingData, chosen: Hyperparameters, members: int) -> NetworkSize:
+    """How large a stack of so many networks is."""
+    defaults, bins = chosen.defaults.network, chosen.bins
+    blurred = 0 if chosen.blur is None else chosen.defaults.targets.blurred_bins
+    embedded = embedded_inputs(data.columns, defaults) if chosen.embeddings else []
+    return NetworkSize(
+        members=members,
+        inputs=len(data.columns.encoded_features),
+        hidden=chosen.hidden,
+        outputs=(bins.count if isinstance(bins, Bins) else bins) + blurred,
+        rows=data.n_rows,
+        batch_size=chosen.settings.batch_size,
+        embedding_units=defaults.embedding_size * len(embedded),
+        by_muon=chosen.settings.muon is not None,
     )
 
 

@@ -8,6 +8,7 @@ same numbers.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softbins._core.warnings import warn_user
 from softbins.tabular.compiled_forest import CompiledForest
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import TreeDefaults
@@ -141,6 +143,8 @@ class TreeBudget:
     """Boosted ensembles, at least; there is one for each fold in any case."""
     speedup: int
     """How many times as fast trees learn, from as many times fewer rounds."""
+    max_seconds: float = math.inf
+    """Time after which trees that are not finished are given up."""
 
 
 def grow_trees(
@@ -150,8 +154,10 @@ def grow_trees(
     seed: int,
     budget: TreeBudget,
     defaults: TreeDefaults,
-) -> GrownTrees:
+) -> GrownTrees | None:
     """For each fold one or several ensembles, fitted to all rows but the fold's.
+
+    None, with a warning, if that takes longer than it may.
 
     All ensembles get the number of trees with the least squared error on the judges, so that a
     single row has next to no influence on it.
@@ -160,9 +166,14 @@ def grow_trees(
     models: list[HistGradientBoostingRegressor] = []
     stages: list[Array] = []
     each = math.ceil(budget.ensembles / len(folds.parts))
+    start = time.perf_counter()
     for fold, judges in zip(folds.parts, folds.judges, strict=True):
+        if models and time.perf_counter() - start > budget.max_seconds:
+            text = f"max_seconds: trees need more than {budget.max_seconds:g} seconds"
+            warn_user(f"{text} and were left out")
+            return None
         used = np.setdiff1d(np.arange(len(y)), fold.numpy())
-        part, weights = x[used], None if weight is None else weight[used]
+        part, weights = x[used], None if weight is None else weight[used] / weight[used].mean()
         numbers = range(len(models), len(models) + each)
         made = [_model(part.shape, n, seed + n, budget.speedup, defaults) for n in numbers]
         grown = [model.fit(part, y[used], weights) for model in made]

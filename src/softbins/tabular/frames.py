@@ -7,7 +7,6 @@ loaded its library already.
 
 from __future__ import annotations
 
-import datetime
 import math
 import numbers
 import sys
@@ -18,6 +17,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from softbins._core.checks import DATE_TYPES, DATES_NOT_TAKEN
+
 Array = NDArray[np.float64]
 ColumnKind = Literal["number", "boolean", "category", "empty"]
 
@@ -25,10 +26,6 @@ MAX_ABSOLUTE_VALUE = 1e38  # networks are trained in float32, which ends a littl
 MAX_SHOWN_CHARACTERS = 80
 # What people write into a table where no value is known, in lower case.
 MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none")
-DATES_NOT_TAKEN = (
-    "dates, times and durations are not taken; turn them into numbers first, such as year, month "
-    "and weekday, or seconds since a fixed day"
-)
 HOW_TO_PASS_CATEGORIES = "for categories pass a DataFrame with text, or give categorical_features"
 
 
@@ -118,7 +115,7 @@ def _read_objects(values: list[Any], title: str) -> ColumnValues:
     booleans = {t for t in types if issubclass(t, (bool, np.bool_))}
     numeric = {t for t in types - booleans if issubclass(t, (numbers.Real, Decimal))}
     others = {t for t in types - booleans - numeric if not issubclass(t, str)}
-    if any(issubclass(t, (datetime.date, datetime.time, datetime.timedelta)) for t in others):
+    if any(issubclass(t, DATE_TYPES) for t in others):
         raise ValueError(f"X: {title}: {DATES_NOT_TAKEN}")
     if others:
         found = sorted(t.__name__ for t in others)[0]

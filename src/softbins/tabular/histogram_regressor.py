@@ -84,7 +84,7 @@ class HistogramRegressor(StackedRegressor):
     max_epochs : int or "auto", default="auto"
         Passes over the data, at most.
     max_seconds : float, optional
-        Time for the training of the networks, at most.
+        Time for the training of the networks, at most. Trees that take longer are left out.
     early_stopping : bool, default=True
         Whether members leave out rows. If not, all rows train all members, there are no trees,
         and nothing is calibrated.
@@ -275,14 +275,19 @@ class HistogramRegressor(StackedRegressor):
         -------
         HistogramRegressor
             The fitted regressor, with the chosen parameters set; `tuning_` has all that was
-            tried.
+            tried. If tuning or fitting fails, the regressor stays as it was.
         """
         data, _ = self._training_data(X, y, sample_weight)
         with one_thread(), progress_bar(self.progress) as show:
             tuned = tune_table(data, self._resolved(data), self._seed(), show)
-        self.set_params(**tuned.parameters)
+        before = {name: getattr(self, name) for name in tuned.parameters}
+        try:
+            self.set_params(**tuned.parameters).fit(X, y, sample_weight)
+        except BaseException:
+            self.set_params(**before)
+            raise
         self.tuning_ = tuned.tried
-        return self.fit(X, y, sample_weight)
+        return self
 
     # Prediction
 
@@ -294,6 +299,7 @@ class HistogramRegressor(StackedRegressor):
                 yield self.aggregator_.mean(outputs)
 
     def _distributions(self, X: Any) -> Iterator[Histogram]:
+        check_is_fitted(self)
         if self.aggregator_ is None:
             return (outputs.mixture(self.objective_) for outputs in self._outputs(X))
         return map(self.aggregator_.distribution, self._small_outputs(X))

@@ -108,8 +108,7 @@ def _largest_feature(tensors: Tensors) -> Tensor:
     center, scale = tensors["scaling.center"], tensors["scaling.scale"]
     if tensors["scaling.limit"] < math.inf:
         return torch.full_like(center, MAX_COMPRESSED)
-    largest = (MAX_ABSOLUTE_VALUE + center.abs()) / scale
-    return require("tensor scaling.scale: largest scaled feature", largest, 0, MAX_FLOAT32)
+    return ((MAX_ABSOLUTE_VALUE + center.abs()) / scale).clamp(max=MAX_FLOAT32)
 
 
 def _check_trees(tensors: Tensors, features: int) -> None:

@@ -18,6 +18,7 @@ from softbins.nn.trainer import HistoryRow, MemberData, Trainer
 from softbins.tabular.base import StackedRegressor
 from softbins.tabular.data import TrainingData
 from softbins.tabular.device import chosen_device
+from softbins.tabular.memory import NetworkSize, check_size
 from softbins.tabular.scaling import Scaling
 from softbins.tabular.summary import history_summary
 from softbins.tabular.targets import float_targets, predict_constant, range_of
@@ -181,6 +182,7 @@ class NeuralRegressor(StackedRegressor):
 
     def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
         settings = self._settings()
+        check_size(self._network_size(data), settings.max_seconds)
         low, high = range_of(data.target, self.target_range, self.bins)
         objective = self._objective_on(low, high, self.bins)
         scaling = Scaling.standard(data.features)
@@ -247,6 +249,19 @@ class NeuralRegressor(StackedRegressor):
         inputs, outputs = members.x.shape[1], objective.outputs
         network = StackedMLP(inputs, self.hidden, outputs, seeds, self.dropout).to(device)
         return Trainer(network, objective, members, settings, seeds)
+
+    def _network_size(self, data: TrainingData) -> NetworkSize:
+        # What is no number is refused later, with the words for it.
+        bins = self.bins if isinstance(self.bins, int) else getattr(self.bins, "count", 1)
+        outputs = {"l2-softmax": bins, "mdn": 3 * self.components}.get(self.objective, 1)
+        return NetworkSize(
+            members=self.members,
+            inputs=len(data.columns.encoded_features),
+            hidden=self.hidden,
+            outputs=bins if self.objective.startswith("hl-") else outputs,
+            rows=data.n_rows,
+            batch_size=self.batch_size,
+        )
 
     def _split(self, n_rows: int, seeds: Sequence[int]) -> tuple[list[Tensor], list[Tensor] | None]:
         """Each member's training rows, and those it is stopped by."""

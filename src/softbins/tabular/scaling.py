@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 
 MAX_ROBUST_VALUE = DEFAULTS.columns.max_robust_value
 MAX_FLOAT64 = np.finfo(np.float64).max
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 # Rows are scaled in chunks, because a second float64 copy of all of them would need much memory.
 CHUNK_ROWS = 65_536
 
@@ -47,8 +48,14 @@ class Scaling:
 
     @classmethod
     def standard(cls, features: Array) -> Scaling:
-        """Subtract the mean; networks divide by the standard deviation themselves."""
-        return cls(features.mean(axis=0), np.ones(features.shape[1]))
+        """Subtract the mean; networks divide by the standard deviation themselves.
+
+        The scale is the power of two above the largest distance from the mean, which float32 holds
+        whatever the unit is, and which changes no bit of a standardized feature.
+        """
+        center = features.mean(axis=0)
+        largest = np.maximum(features.max(axis=0) - center, center - features.min(axis=0))
+        return cls(center, np.where(largest > 0, np.ldexp(1.0, np.frexp(largest)[1]), 1.0))
 
     @classmethod
     def robust(cls, features: Array, limit: float = MAX_ROBUST_VALUE) -> Scaling:
@@ -67,7 +74,7 @@ class Scaling:
     def __call__(self, features: Array) -> Tensor:
         """Scaled features (n, d) in float32."""
         scaled = np.empty(features.shape, dtype=np.float32)
-        with np.errstate(over="ignore"):  # infinity is as good as the largest number
+        with np.errstate(over="ignore", under="ignore"):
             for start in range(0, len(features), CHUNK_ROWS):
                 chunk = slice(start, start + CHUNK_ROWS)
                 scaled[chunk] = self._compress((features[chunk] - self.center) / self.scale)
@@ -75,7 +82,7 @@ class Scaling:
 
     def _compress(self, z: Array) -> Array:
         if self.limit == math.inf:
-            return z
+            return z.clip(-MAX_FLOAT32, MAX_FLOAT32)
         a: Array = np.arcsinh(z.clip(-MAX_FLOAT64, MAX_FLOAT64))
         compressed: Array = a / np.hypot(1.0, a / self.limit)
         return compressed

@@ -29,10 +29,18 @@ from softbins.nn.trainer import MemberData, Trainer
 from softbins.tabular.auto_bins import blurred_sigma, covering_bins
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import TuningDefaults
-from softbins.tabular.fit import choose_bins, choose_blur, choose_objective, grow, make_network
+from softbins.tabular.fit import (
+    choose_bins,
+    choose_blur,
+    choose_objective,
+    grow,
+    make_network,
+    network_size,
+)
 from softbins.tabular.folds import Folds
 from softbins.tabular.forest import GrownTrees
 from softbins.tabular.hyperparameters import Hyperparameters
+from softbins.tabular.memory import check_size
 from softbins.tabular.objectives import histogram_objective
 from softbins.tabular.scaling import Scaling
 from softbins.tabular.targets import float_targets
@@ -61,6 +69,8 @@ def tune_table(
 ) -> Tuned:
     """Train all candidates at once, and take the best value of each setting."""
     defaults = chosen.defaults.tuning
+    most = 1 + len(defaults.blur_factors) + len(defaults.weight_decays)
+    check_size(network_size(data, chosen, most * defaults.folds), chosen.settings.max_seconds)
     folds = _draw_folds(data, chosen, seed)
     trees = grow(data, chosen, folds, seed)
     blur = None if chosen.blur is None else choose_blur(data, chosen, trees)

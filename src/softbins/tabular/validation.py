@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_X_y
 from sklearn.utils.validation import validate_data
 
-from softbins._core.checks import weight_column
+from softbins._core.checks import refuse_dates, weight_column
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
-from softbins.tabular.frames import DATES_NOT_TAKEN, HOW_TO_PASS_CATEGORIES, Array, frame_library
+from softbins.tabular.frames import HOW_TO_PASS_CATEGORIES, Array, frame_library
 
 MAX_TARGET = 1e37  # that float32 can train, and one over the smallest spread of targets
+# A smaller weight counts as this multiple of the mean weight, which float32 can square and sum.
+MIN_WEIGHT = 1e-18
 
 
 def training_data(
@@ -23,11 +25,12 @@ def training_data(
 ) -> TrainingData:
     """The rows that count, encoded; scikit-learn's checks write names of columns to `estimator`."""
     listed = categorical_features is not None and not isinstance(categorical_features, str)
+    _refuse_date_targets(y)
     X, y = _checked(estimator, X, y, text=listed)
     # A copy, because a frame's column may be read-only, which torch does not take.
     target = np.array(y, dtype=np.float64)
-    _check_unit(target)
-    weights = None if weight is None else weight_column("sample_weight", weight, len(target))
+    check_unit(target)
+    weights = None if weight is None else relative_weights(weight, len(target))
     used = ... if weights is None else weights > 0  # a row without weight is no row
     columns = Columns.fit(X, categorical_features, used)
     # scikit-learn finds names in more kinds of tables.
@@ -39,6 +42,14 @@ def training_data(
         target=target[used],
         weight=None if weights is None else weights[used],
     )
+
+
+def relative_weights(weight: ArrayLike, n_rows: int) -> Array:
+    """Weights with the mean 1, so that a factor to all of them changes nothing; 0 stays 0."""
+    weights = weight_column("sample_weight", weight, n_rows)
+    used = weights > 0
+    relative = weights / weights[used].mean()
+    return np.where(used, relative.clip(min=MIN_WEIGHT), 0.0)
 
 
 def prediction_data(estimator: Any, X: Any, columns: Columns) -> Array:
@@ -58,9 +69,8 @@ def _checked(
         if not reset:
             return checked
         return X, check_X_y(np.zeros((len(X), 1)), y, y_numeric=True, estimator=estimator)[1]
+    refuse_dates("X", np.asarray(X))
     kind = np.asarray(X).dtype.kind
-    if kind in "mM":
-        raise ValueError(f"X: {DATES_NOT_TAKEN}")
     how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     if text and kind in "OUT":
         how = {"dtype": object, "ensure_all_finite": False}
@@ -74,7 +84,13 @@ def _checked(
         raise ValueError(f"{error}; {HOW_TO_PASS_CATEGORIES}") from error
 
 
-def _check_unit(y: Array) -> None:
+def _refuse_date_targets(y: Any) -> None:
+    if y is not None:  # which scikit-learn has words for
+        refuse_dates("y", np.asarray(y))
+
+
+def check_unit(y: Array) -> None:
+    """Raise unless float32 can train targets of this size and spread."""
     largest, spread = float(np.abs(y).max()), float(y.max()) - float(y.min())
     if largest > MAX_TARGET or 0 < spread < 1 / MAX_TARGET:
         raise ValueError(

@@ -11,8 +11,8 @@ import click
 
 from softbins._core.extras import optional_import
 from softbins.cli.inputs import read_training_data
-from softbins.cli.options import DATA, JSON, TARGET, examples, new_file
-from softbins.cli.output_files import check_not_an_input
+from softbins.cli.options import DATA, JSON, TARGET, examples, model_output
+from softbins.cli.output_files import check_model_output
 from softbins.cli.progress import progress_bar
 from softbins.cli.reading import Reading
 from softbins.cli.reading_options import reading_options
@@ -38,12 +38,18 @@ FEW_ROWS = 30
 )
 @DATA
 @TARGET
-@click.option("-o", "output", metavar="MODEL", required=True, callback=new_file(), help="The file.")
+@model_output
 @reading_options(target=True, columns=True)
 @training_options
 @JSON
 def fit(
-    data: Path, target: str, output: Path, reading: Reading, as_json: bool, **options: Any
+    data: Path,
+    target: str,
+    output: Path,
+    force: bool,
+    reading: Reading,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Train a model on DATA and save it.
 
@@ -52,7 +58,7 @@ def fit(
     column is taken for is shown first; DATA may be - for standard input.
     """
     check_training_options(options)
-    check_not_an_input(output, data)
+    check_model_output(output, force, data)
     x, y, columns = read_training_data(data, target, reading)
     click.echo(summary_text(columns, limit=MAX_LISTED), err=True)
     _warn_of_few_rows(len(y))

@@ -10,7 +10,7 @@ import click
 
 import softbins
 from softbins._core.extras import optional_import
-from softbins._core.text import aligned
+from softbins._core.text import aligned, percent_text
 from softbins.cli.inputs import read_features
 from softbins.cli.one_row import file_or_fields, one_row_features
 from softbins.cli.options import (
@@ -135,7 +135,7 @@ def _one_row_text(model: Any, x: Any, options: dict[str, Any]) -> str:
     asked = options | {"interval": coverage, "output": "median", "raw": raw}
     found = predictions(model, x, **asked).values()
     median, low, high, *quantiles = (short_number(float(column[0])) for column in found)
-    title = f"{100 * coverage:g}% interval{', raw' if raw else ''}"
+    title = f"{percent_text(coverage)}% interval{', raw' if raw else ''}"
     lines += [["median", median], [title, f"{low} to {high}"]]
     lines += [[f"quantile {q:g}", value] for q, value in zip(levels, quantiles, strict=True)]
     density = model.predict_distribution(x)
