@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-MODULES = ["scores", "calibration", "plots", "evaluation"]
+MODULES = ["scores", "calibration", "plots", "evaluation", "pipelines"]
 
 
 def script(name):

@@ -4,8 +4,8 @@
 """
 
 from softbins.report.comparison import compare_methods, comparison_page
-from softbins.report.description import description
 from softbins.report.evaluation import Evaluation, evaluate, predictions
+from softbins.tabular.description import description
 
 __all__ = [
     "Evaluation",

@@ -10,8 +10,8 @@ import torch
 from softbins import Bins, Histogram, NeuralRegressor, load, scores
 from softbins._core.text import shown
 from softbins.evaluation import Evaluation, evaluate
-from softbins.report.description import aggregator_of
 from softbins.report.evaluation_page import distribution_figures
+from softbins.tabular.description import aggregator_of
 from softbins.tabular.summary import training_summary
 from tests.parsed_page import Page
 from tests.report.small_models import fitted, table

@@ -13,8 +13,9 @@ from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 from softbins import scores
 from softbins._core.checks import checked_level, numeric_column
 from softbins.histogram import Histogram
-from softbins.report.description import aggregator_of
 from softbins.report.evaluation_page import evaluation_page
+from softbins.tabular.description import aggregator_of
+from softbins.tabular.frame_output import level_name
 
 Array = NDArray[np.float64]
 
@@ -278,8 +279,8 @@ def predictions(
         # Only an estimator that calibrates has the choice; the intervals of others are raw.
         choice = {"calibrated": False} if raw and aggregator_of(model) else {}
         low, high = model.predict_interval(X, interval, **choice).T
-        columns |= {f"low_{interval:g}": low, f"high_{interval:g}": high}
+        columns |= {level_name("low", interval): low, level_name("high", interval): high}
     if quantiles:
         values = model.predict_quantiles(X, quantiles)
-        columns |= {f"quantile_{q:g}": values[:, i] for i, q in enumerate(quantiles)}
+        columns |= {level_name("quantile", q): values[:, i] for i, q in enumerate(quantiles)}
     return columns

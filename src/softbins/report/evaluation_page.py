@@ -9,8 +9,8 @@ import numpy as np
 
 from softbins import plots
 from softbins._core.figures import Picture
-from softbins.report.description import description
 from softbins.report.page import Draw, Page, picture_of
+from softbins.tabular.description import description
 from softbins.tabular.summary import training_summary
 
 if TYPE_CHECKING:

@@ -129,6 +129,11 @@ class Aggregator:
         """The distributions that `intervals` were made with, and are to be used with."""
         return self._distribution_at(self.interval_temperature, outputs)
 
+    def mean_and_interval(self, outputs: Outputs, coverage: float) -> Tensor:
+        """Means and the ends of central intervals (n, 3), from the same outputs."""
+        ends = self.intervals["central"].interval(self.interval_distribution(outputs), coverage)
+        return torch.stack([self.mean(outputs), *ends], -1)
+
     def _distribution_at(self, temperature: Temperature, outputs: Outputs) -> Histogram:
         predicted = split_bins(_pooled(self.objective, outputs.members), self.bin_splits)
         return temperature.apply(predicted).with_mean(self.mean(outputs))

@@ -48,7 +48,8 @@ class ColumnValues(NamedTuple):
 def frame_library(X: Any) -> str | None:
     """'pandas' or 'polars' for a DataFrame of that library, None for anything else."""
     for name in ("pandas", "polars"):
-        if name in sys.modules and isinstance(X, sys.modules[name].DataFrame):
+        library = sys.modules.get(name)  # None also where its import is blocked
+        if library is not None and isinstance(X, library.DataFrame):
             return name
     return None
 

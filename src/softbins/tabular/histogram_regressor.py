@@ -340,6 +340,12 @@ class HistogramRegressor(StackedRegressor):
         parts = (self.aggregator_.interval_distribution(part) for part in self._outputs(X))
         return self._collect(torch.stack(conformal.interval(part, coverage), -1) for part in parts)
 
+    def _mean_and_interval(self, X: Any, coverage: float) -> Array:
+        if self.aggregator_ is None:
+            return super()._mean_and_interval(X, coverage)
+        parts = (self.aggregator_.mean_and_interval(part, coverage) for part in self._outputs(X))
+        return self._collect(parts)
+
     def _outputs(self, X: Any) -> Iterator[Outputs]:
         """What members and trees say, a chunk of rows at a time."""
         for features in self._feature_chunks(X):

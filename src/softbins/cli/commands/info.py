@@ -16,7 +16,7 @@ from softbins.cli.summary import print_summary
 @JSON
 def info(model: Path, as_json: bool) -> None:
     """Show what a saved MODEL is and how it was trained."""
-    from softbins.report.description import description
+    from softbins.tabular.description import description
 
     fitted = softbins.load(model)
     print_summary({"model": str(model)} | description(fitted), fitted, as_json)
