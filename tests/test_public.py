@@ -23,6 +23,7 @@ PACKAGES = {"nn", "tabular", "report", "evaluation", "paper", "cli"}
 PAPER = ["data", "run", "show"]
 PUBLIC = {
     "Bins",
+    "Explanation",
     "FromCDF",
     "Gaussian",
     "GradientBound",

@@ -49,6 +49,12 @@ def check_page_name(name: str) -> None:
         raise ValueError(f"{name}: a page is written to a file that ends in {known}")
 
 
+def check_svg_name(name: str) -> None:
+    """Raise unless a file's suffix says that it is an SVG picture."""
+    if Path(name).suffix.lower() != ".svg":
+        raise ValueError(f"{name}: this picture is written to a file that ends in .svg")
+
+
 def check_drawings(paths: Iterable[Path | None], *inputs: Path) -> None:
     """Raise if a picture or page lacks a library or would replace an input; None is not written."""
     for path in filter(None, paths):

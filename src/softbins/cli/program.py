@@ -22,7 +22,7 @@ except ImportError as error:
 from softbins.cli.options import examples
 
 # Each is a function of its own name in a module of that name in `softbins.cli.commands`.
-COMMANDS = ("compare", "evaluate", "fit", "info", "paper", "predict")
+COMMANDS = ("compare", "evaluate", "explain", "fit", "info", "paper", "predict")
 BAD_INPUT, INTERRUPTED = 2, 130
 
 

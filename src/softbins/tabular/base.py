@@ -26,6 +26,8 @@ from softbins.tabular import persistence, validation
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
 from softbins.tabular.device import one_thread
+from softbins.tabular.explain import explain
+from softbins.tabular.explanation import Explanation
 from softbins.tabular.frame_output import frame_like, summary_columns
 from softbins.tabular.html_repr import ShowsWhatWasChosen
 from softbins.tabular.scaling import Scaling
@@ -211,6 +213,43 @@ class StackedRegressor(ShowsWhatWasChosen, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return frame_like(X, summary_columns(self, X, coverage, quantiles))
+
+    def explain(
+        self,
+        X: Any,
+        background: Any = None,
+        *,
+        coverage: float = 0.9,
+        orders: int = 1,
+        random_state: Any = 0,
+    ) -> Explanation:
+        """Explain predictions: what each column adds to the mean and to the interval's width.
+
+        Contributions are Shapley values, by the library shap: ``pip install "softbins[explain]"``.
+        They and what is predicted on average over the background add up to the prediction.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            The rows to explain, with the columns that `fit` had.
+        background : array or data frame of shape (n_rows, n_features), optional
+            Rows to compare with, such as those of training, of which 100 are drawn if there are
+            more. By default those of X.
+        coverage : float, default=0.9
+            Probability of the interval whose width is explained.
+        orders : int, default=1
+            In how many random orders, each forward and backward, columns become known. One is
+            exact where no more than two columns act together; time grows with it.
+        random_state : int, RandomState instance or None, default=0
+            A number gives the same explanation again.
+
+        Returns
+        -------
+        Explanation
+            The contributions, as arrays, as a frame, as text or as a picture.
+        """
+        check_is_fitted(self)
+        return explain(self, X, background, coverage, orders, random_state)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw random targets from the predicted distribution of each row.

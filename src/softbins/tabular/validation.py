@@ -61,7 +61,7 @@ def _checked(
         if not reset:
             return checked
         return X, check_X_y(np.zeros((len(X), 1)), y, y_numeric=True, estimator=estimator)[1]
-    X = _dense(X)
+    X = dense(X)
     kind = np.asarray(X).dtype.kind
     if kind in "mM":
         raise ValueError(f"X: {DATES_NOT_TAKEN}")
@@ -78,7 +78,7 @@ def _checked(
         raise ValueError(f"{error}; {HOW_TO_PASS_CATEGORIES}") from error
 
 
-def _dense(X: Any) -> Any:
+def dense(X: Any) -> Any:
     """A sparse matrix as an array, unless that is too large; anything else as it is."""
     if not issparse(X):
         return X
