@@ -21,6 +21,7 @@ softbins fit houses.csv --target price -o houses.model --preset fast
 softbins predict houses.model new.csv -o predicted.csv --interval 0.9 --quantiles 0.1,0.5,0.9
 softbins info houses.model
 softbins evaluate houses.model sold.csv --target price --page houses.html
+softbins explain houses.model new.csv --row 3 --background houses.csv
 softbins compare houses.csv --target price --page methods.html
 ```
 
@@ -35,6 +36,9 @@ the intervals cover and how wide they are, above the errors in training. A model
 numbers, such as one with `--objective l2`, has MAE and RMSE only. Targets outside the bins make the
 NLL infinite; their number is said on stderr and on the page. `compare --page` writes the
 cross-validated errors of all methods as a table and as bars with standard errors.
+
+`explain` (`softbins[explain]`) prints what each column adds to the mean of a row and to the width of
+its interval, as bars; `-o` writes it as a table and `--plot` as a picture.
 
 Results go to stdout, everything else to stderr. The exit code is 0, or 2 if something is wrong with
 the input, which is said in one line, or 130 after Ctrl-C.

@@ -11,6 +11,7 @@ column, and columns stay what they are for the user: text is one column, not one
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -104,7 +105,7 @@ def _shapley_values(
     model: Any, row: Any, background: Any, predict: Callable[[Any], Array], orders: int, seed: int
 ) -> tuple[Array, Array]:
     """Contributions (1, columns, outputs), and what is predicted on average (outputs,)."""
-    shap = optional_import("shap", "explain")
+    shap = _shap()
     codes, both = _codes(model, row, background), stacked_tables(row, background)
 
     def predict_codes(cells: Array) -> Array:
@@ -118,6 +119,13 @@ def _shapley_values(
         found = explainer(codes[:1], max_evals=orders * (2 * codes.shape[1] + 1), silent=True)
     # shap leaves out the dimension of the outputs if there is only one.
     return found.values.reshape(*codes[:1].shape, -1), found.base_values.reshape(-1)
+
+
+def _shap() -> Any:
+    """The library, without its remarks on others that it imports."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return optional_import("shap", "explain")
 
 
 def _codes(model: Any, row: Any, background: Any) -> Codes:

@@ -22,7 +22,7 @@ LONGEST_BAR = 30
 MAX_ROWS_OF_NOTEBOOK = 3
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """What each column adds to predicted means, and to the widths of intervals.
 
@@ -118,6 +118,10 @@ class Explanation:
             The text of an SVG file, which has the text's color where it stands in a page.
         """
         return svg(list(self._panels(row)))
+
+    def __repr__(self) -> str:
+        rows, columns = self.mean.shape
+        return f"Explanation({rows} rows, {columns} columns)"
 
     def _repr_html_(self) -> str:
         shown = [self.to_svg(row) for row in range(min(len(self.mean), MAX_ROWS_OF_NOTEBOOK))]
