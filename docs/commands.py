@@ -37,8 +37,8 @@ numbers, such as one with `--objective l2`, has MAE and RMSE only. Targets outsi
 NLL infinite; their number is said on stderr and on the page. `compare --page` writes the
 cross-validated errors of all methods as a table and as bars with standard errors.
 
-`explain` (`softbins[explain]`) prints what each column adds to the mean of a row and to the width of
-its interval, as bars; `-o` writes it as a table and `--plot` as a picture.
+`explain` (`softbins[explain]`) prints what each column adds to the mean of a row and to the width
+of its interval, as bars; `-o` writes it as a table and `--plot` as a picture.
 
 Results go to stdout, everything else to stderr. The exit code is 0, or 2 if something is wrong with
 the input, which is said in one line, or 130 after Ctrl-C.
