@@ -13,7 +13,7 @@ help:
 	@echo "make check       lint, types, tests, coverage: what CI runs"
 	@echo "make format      reformat the code"
 	@echo "make paper       all of the paper on Bike Sharing at full scale: about an hour"
-	@echo "make bench       time the loss against its peers (own environment)"
+	@echo "make bench       time the loss and predictions against their peers (own environment)"
 	@echo "make bench-training   time stacked training against its peers: about ten minutes"
 	@echo "make bench-paper what the paper costs: about fifteen minutes"
 	@echo "make bench-accuracy DATA=folder   judge the defaults on tables, beside peers: many hours"
@@ -77,6 +77,7 @@ format: .venv/ready
 
 bench: .venv-bench/ready
 	.venv-bench/bin/python benchmarks/loss.py
+	.venv-bench/bin/python benchmarks/prediction.py
 
 bench-training: .venv-bench/ready
 	.venv-bench/bin/python benchmarks/training.py

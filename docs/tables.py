@@ -202,6 +202,32 @@ def training_speed(results: Path) -> str:
     return table(["ms per step and model", *(row["shape"] for row in record["rows"])], rows)
 
 
+def prediction_speed(results: Path) -> str:
+    """Predictions in a second, and the time for one row, beside LightGBM."""
+    record = _record_if_made("prediction_speed", results)
+    if record is None:
+        return "The table is made by `make bench`.\n"
+    rows = [
+        [
+            row["model"],
+            row["what"],
+            f"{row['rows_per_second']:,}".replace(",", " "),
+            f"{row['one_row_milliseconds']:.2f} ms",
+        ]
+        for row in record["rows"]
+    ]
+    return table(["model", "what", "rows in a second", "one row"], rows)
+
+
+def start_speed(results: Path) -> str:
+    """Seconds until a new process has the estimator, beside what it needs in any case."""
+    record = _record_if_made("prediction_speed", results)
+    if record is None:
+        return "The table is made by `make bench`.\n"
+    rows = [[f"`{name}`", f"{seconds:.2f} s"] for name, seconds in record["starts"].items()]
+    return table(["a new process has", "after"], rows)
+
+
 RENDER: dict[str, Callable[[Path], str]] = {
     "ablation": ablation,
     "accuracy": accuracy,
@@ -210,7 +236,9 @@ RENDER: dict[str, Callable[[Path], str]] = {
     "heldout": heldout,
     "loss_speed": loss_speed,
     "paper_cost": paper_cost,
+    "prediction_speed": prediction_speed,
     "protocol": protocol,
+    "start_speed": start_speed,
     "training_speed": training_speed,
 }
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -145,6 +145,49 @@ def test_the_page_does_not_scroll_sideways(page, width):
     assert page.execute_script("return window.scrollX") == 0
 
 
+def test_no_table_scrolls_in_a_window_of_1200_pixels(page):
+    script = (
+        "return Array.from(document.querySelectorAll('.box'), box => "
+        "box.scrollWidth - box.clientWidth)"
+    )
+    assert set(page.execute_script(script)) == {0}
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_decimal_points_are_below_each_other(page, width):
+    """The spans end where the points are, ours and the paper's."""
+    resize(page, width)
+    script = (
+        "return Array.from(document.querySelector(arguments[0]).tBodies[0].rows, row => "
+        "Array.from(row.querySelectorAll('td'), cell => "
+        "Array.from(cell.querySelectorAll('.whole'), part => "
+        "Math.round(10 * part.getBoundingClientRect().right) / 10)))"
+    )
+    rows = page.execute_script(script, TABLE)
+    for places in zip(*rows, strict=True):
+        assert len({place for cell in places for place in cell}) == 1
+    assert len({cell[0] for cell in rows[0]}) == 6
+
+
+def test_differences_for_want_of_epochs_are_grey(page):
+    assert page.find_elements(By.CSS_SELECTOR, "#table .differs") == []
+    mark, remark = (page.find_element(By.CSS_SELECTOR, name) for name in (".expected", ".remark"))
+    assert mark.value_of_css_property("color") == remark.value_of_css_property("color")
+    assert "more epochs" in mark.get_attribute("title")
+
+
+def test_the_page_follows_the_reader_s_choice_of_light_and_dark(page):
+    found = {}
+    for wanted in ("light", "dark"):
+        feature = {"name": "prefers-color-scheme", "value": wanted}
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+        body = page.find_element(By.TAG_NAME, "body")
+        found[wanted] = [body.value_of_css_property(n) for n in ("background-color", "color")]
+    assert found["light"] == ["rgba(255, 255, 255, 1)", "rgba(27, 31, 36, 1)"]
+    assert found["dark"] == ["rgba(13, 17, 23, 1)", "rgba(230, 237, 243, 1)"]
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
 def test_wide_tables_scroll_in_their_own_box(page):
     resize(page, 360)
     script = (

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -11,7 +12,8 @@ from click.testing import CliRunner
 from softbins.cli import program as cli
 from softbins.cli.commands import paper as commands
 from softbins.paper.run.methods import METHODS
-from softbins.paper.run.plan import SCALES, Scale, artefact_runs
+from softbins.paper.run.plan import SCALES, Scale, artefact_runs, method_runs, plan_runs
+from softbins.paper.run.stacks import make_stacks, stack_name
 from softbins.paper.run.store import Store
 from softbins.paper.run.workers import run_all
 
@@ -134,12 +136,45 @@ def test_status_counts_runs(made):
 def test_status_shows_what_is_running_and_not_who_was_killed(store):
     said = {"runs": 2, "title": "bike l2", "epoch": 3, "epochs": 4, "seconds": 1.0, "mae": 31.25}
     for name in ("alive", "killed"):
-        text = json.dumps(said | {"stack": name, "title": f"bike {name}"})
-        store.running_path(f"{name}.progress").write_text(text)
+        store.write_progress(said | {"stack": name, "title": f"bike {name}"})
     with store.lock("alive", wait=False):
         shown = succeeds("status", "--store", store.folder).stdout
     assert "running: bike alive, epoch 3 of 4" in shown
     assert "killed" not in shown
+
+
+def test_damaged_records_are_left_out_and_named(made, tmp_path):
+    store = Store(shutil.copytree(made.folder, tmp_path / "store"))
+    hurt = store.record_path(method_runs("bike", "l2", DEMO)[0])
+    hurt.write_text("garbage")
+    status = succeeds("status", "--store", store.folder).stdout
+    assert re.search(r"table +19 +20", status)
+    assert f"damaged: {hurt}: it is not JSON; `softbins paper run` sets it aside" in status
+    for command in (["table", "bike"], ["figure", "bins"], ["report"]):
+        result = succeeds(*command, "--store", store.folder)
+        assert f"a damaged record is left out: {hurt}: it is not JSON" in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_the_scale_is_that_of_other_artefacts_or_of_what_is_running(made, store):
+    assert "scale demo" in succeeds("table", "claims", "--store", made.folder).stdout
+    only = Store(store.folder / "only")
+    shutil.copytree(made.folder, only.folder)
+    for each in plan_runs(["sigma"], "bike", DEMO):
+        only.record_path(each).unlink(missing_ok=True)
+    result = run("figure", "sigma", "--store", only.folder)
+    assert "softbins paper run sigma --scale demo" in result.stderr
+    begun = make_stacks(method_runs("bike", "l2", DEMO))[0]
+    said = {"runs": 2, "title": "bike l2", "epoch": 1, "epochs": 2, "seconds": 1.0, "mae": 31.25}
+    store.write_progress(said | {"stack": stack_name(begun)})
+    assert "scale demo" in succeeds("status", "--store", store.folder).stdout
+
+
+def test_where_nothing_was_run_the_way_to_begin_is_said():
+    for command in (["status"], ["table", "bike"], ["report"]):
+        said = succeeds(*command, "--store", "nothing").stderr
+        assert said.startswith("softbins: no run for it is finished; make some: softbins paper run")
+        assert said.count("\n") == 1
 
 
 def test_the_overview_has_all_datasets_and_says_what_is_not_there(tmp_path):

@@ -54,6 +54,13 @@ def history(run, error):
     return {"epoch": epochs, **found, "gradient_norm": norms}
 
 
+def write_scores(store, run, scores):
+    """Give a run these scores, as far as its record has them; others stay, or are missing."""
+    whole = store.read(run) or record(run, math.nan)
+    known = {name: value for name, value in scores.items() if name in whole["scores"]}
+    store.write(run, whole | {"scores": whole["scores"] | known})
+
+
 def fill(store, scale, dataset="bike", artefacts=ARTEFACTS, error=mae):
     """Write the records of all runs of the artefacts."""
     for run in plan_runs(artefacts, dataset, scale):

@@ -1,3 +1,5 @@
+import copy
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -175,13 +177,32 @@ def test_places_outside_are_refused(name, value):
         Forest.from_tensors(tensors | {f"forest.{name}": damaged})
 
 
-def test_a_circle_ends():
-    # As many steps are taken as the tree is deep, wherever they lead.
+@pytest.mark.parametrize("name", ["left", "right"])
+@pytest.mark.parametrize("move", ["to itself", "back", "into the next tree"])
+def test_a_walk_that_does_not_end_in_its_tree_is_refused(name, move):
+    # Compiled code would walk in a circle, or out of its memory.
+    tensors = Forest.of([fitted(*table("plain"))], 10).tensors()
+    places, second = tensors[f"forest.{name}"].clone(), tensors["forest.roots"][1]
+    inner = int(torch.nonzero(places != torch.arange(len(places)))[1])
+    assert 0 < inner < second
+    places[inner] = {"to itself": inner, "back": 0, "into the next tree": second}[move]
+    with pytest.raises(ValueError, match="point out of the tree, or back"):
+        Forest.from_tensors(tensors | {f"forest.{name}": places})
+
+
+def test_trees_that_overlap_are_refused():
+    forest = Forest.of([fitted(*table("plain"))], 10)
+    with pytest.raises(ValueError, match="^forest.roots: need trees one after another"):
+        replace(forest, roots=forest.roots[[0, 2, 1, *range(3, 10)]])
+
+
+def test_a_copy_predicts_the_same_and_leaves_the_compiled_trees_behind():
     x, y = table("plain")
-    tensors = Forest.of([fitted(x, y)], 10).tensors()
-    for name in ("left", "right"):
-        tensors[f"forest.{name}"] = torch.zeros_like(tensors[f"forest.{name}"])
-    assert np.isfinite(Forest.from_tensors(tensors).predict(x)).all()
+    forest = Forest.of([fitted(x, y)], 10)
+    expected = forest.predict(x)
+    for again in (copy.deepcopy(forest), pickle.loads(pickle.dumps(forest))):
+        assert "_compiled" not in vars(again)
+        np.testing.assert_array_equal(again.predict(x), expected)
 
 
 def test_a_tree_deeper_than_it_has_nodes_is_refused():

@@ -37,8 +37,12 @@ def rows():
 )
 def test_an_old_model_predicts_what_it_did(case, rows, name, predicted):
     model, expected = case
-    # Another processor may add up in another order: nothing else may differ.
-    np.testing.assert_allclose(predicted(model, rows), expected[name], rtol=1e-10, atol=1e-12)
+    # Another processor may add up in another order: nothing else may differ. Where inputs are
+    # bounded, networks compute in float32 today, which moves predictions by a millionth of their
+    # spread at most.
+    bounded = np.isfinite(model.scaling_.limit)
+    rtol, atol = (0, 1e-6 * np.std(expected[name])) if bounded else (1e-10, 1e-12)
+    np.testing.assert_allclose(predicted(model, rows), expected[name], rtol=rtol, atol=atol)
 
 
 def test_an_old_model_can_be_saved_again(case, rows, tmp_path):

@@ -10,9 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.pipeline import Pipeline
-
 from softbins._core.checks import Array
 
 
@@ -30,6 +27,10 @@ class Unwrapped:
 
 def unwrap(estimator: Any, X: Any) -> Unwrapped:
     """What is inside of a fitted pipeline, search or transformed target, nested in any order."""
+    # These take a while to import, and few ask for them.
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.pipeline import Pipeline
+
     if hasattr(estimator, "best_estimator_"):
         return unwrap(estimator.best_estimator_, X)
     if isinstance(estimator, Pipeline):

@@ -53,8 +53,7 @@ class Program(click.Group):
         except KeyboardInterrupt:
             raise Interrupted("interrupted") from None
         except (MemoryError, RuntimeError) as error:
-            # On a CPU, torch raises a mere RuntimeError for it.
-            if isinstance(error, MemoryError) or "memory" in str(error):
+            if _is_lack_of_memory(error):
                 advice = "use fewer bins, members, hidden units or rows"
                 raise click.ClickException(f"not enough memory; {advice}") from error
             raise
@@ -73,6 +72,13 @@ class Program(click.Group):
             click.echo(f"softbins: {_one_line(error)}", err=True)
             sys.exit(INTERRUPTED if isinstance(error, (Interrupted, click.Abort)) else BAD_INPUT)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed, for which torch raises a mere RuntimeError on a CPU."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return any(words in str(error) for words in ("DefaultCPUAllocator", "std::bad_alloc"))
 
 
 def _one_line(error: Exception) -> str:

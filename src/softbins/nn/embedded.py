@@ -72,7 +72,7 @@ class EmbeddedMLP(StackedMLP):
         random numbers are drawn.
         """
         if generators is None:
-            return torch.baddbmm(self.biases[-1], self.units(x), self.weights[-1])
+            return self.first_outputs(x, self.outputs)
         apply: Callable[..., Tensor] = TrainingStep.apply
         x = torch.addcmul(self.shift, x, self.scale)
         return apply(x, self._structure(), *self._parameters_in_order())
@@ -95,6 +95,11 @@ class EmbeddedMLP(StackedMLP):
                 parameter.grad = gradient if parameter.requires_grad else None
 
         return forward_pass.outputs, torch.no_grad()(backward)
+
+    def first_outputs(self, x: Tensor, count: int) -> Tensor:
+        """The first `count` outputs (V, rows, count) for inputs (V, rows, features)."""
+        weight, bias = self.weights[-1], self.biases[-1]
+        return torch.baddbmm(bias[..., :count], self.units(x), weight[..., :count])
 
     def units(self, x: Tensor) -> Tensor:
         """The units (V, rows, width) of the last hidden layer for inputs (V, rows, features)."""

@@ -69,6 +69,11 @@ class Objective(ABC):
     def decode(self, outputs: Tensor) -> Tensor:
         """The prediction (..., rows) of every row, in the unit of the target."""
 
+    @property
+    def mean_outputs(self) -> int:
+        """How many of the outputs, from the first on, `decode` needs."""
+        return self.outputs
+
     def batch_loss(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
         """One number to differentiate: each member's mean loss over its rows, summed over members.
 

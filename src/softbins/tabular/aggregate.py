@@ -36,10 +36,25 @@ KINDS: tuple[Kind, ...] = ("central", "shortest")
 
 @dataclass(frozen=True)
 class Outputs:
-    """What members and trees say of n rows: outputs (members, n, k), and predictions (n,)."""
+    """What members and trees say of n rows: outputs (members, n, k), and predictions (n,).
+
+    What is made of them is float64, whatever networks compute in.
+    """
 
     members: Tensor
     trees: Array | None
+
+    def mean(self, objective: Objective) -> Tensor:
+        """The mean (n,) of what the members predict."""
+        return objective.decode(self.members[..., : objective.mean_outputs].double()).mean(0)
+
+    def pooled(self, objective: Objective) -> Histogram:
+        """The geometric mean of the members' probabilities.
+
+        Unlike a mixture it is no wider than they are: the temperature was fitted to fewer members.
+        Logarithms are averaged, to which a member's normalization only adds a constant.
+        """
+        return objective.distribution(self.members.mean(0, dtype=torch.float64))
 
     def __getitem__(self, rows: slice) -> Outputs:
         """The same for some of the rows."""
@@ -84,9 +99,9 @@ class Aggregator:
         The members are those that have left the row out, usually one or two of the
         `ensemble_size` that predict new rows.
         """
-        calibration, mean = defaults.calibration, objective.decode(outputs.members).mean(0)
+        calibration, mean = defaults.calibration, outputs.mean(objective)
         share = _tree_share(mean, outputs.trees, y, weight, defaults.trees.min_gain)
-        rows = HeldOut(_pooled(objective, outputs.members), _blend(mean, outputs, share), y, weight)
+        rows = HeldOut(outputs.pooled(objective), _blend(mean, outputs, share), y, weight)
         splits, temperature = fit_sharpness(rows, calibration, max_bin_splits)
         widest = narrowest_temperature(rows, splits, temperature, calibration)
         first = cls(objective, share, splits, temperature, widest, {})
@@ -119,7 +134,7 @@ class Aggregator:
 
     def mean(self, outputs: Outputs) -> Tensor:
         """Predicted means (n,)."""
-        return _blend(self.objective.decode(outputs.members).mean(0), outputs, self.tree_share)
+        return _blend(outputs.mean(self.objective), outputs, self.tree_share)
 
     def distribution(self, outputs: Outputs) -> Histogram:
         """Predicted distributions, whose means are those of `mean`."""
@@ -129,13 +144,19 @@ class Aggregator:
         """The distributions that `intervals` were made with, and are to be used with."""
         return self._distribution_at(self.interval_temperature, outputs)
 
+    def interval(self, outputs: Outputs, coverage: float, kind: Kind = "central") -> Tensor:
+        """The low and high ends (n, 2) of conformal intervals."""
+        if kind not in self.intervals:
+            raise ValueError(f"kind: expected 'central' or 'shortest', got {kind!r}")
+        forecast = self.interval_distribution(outputs)
+        return torch.stack(self.intervals[kind].interval(forecast, coverage), -1)
+
     def mean_and_interval(self, outputs: Outputs, coverage: float) -> Tensor:
-        """Means and the ends of central intervals (n, 3), from the same outputs."""
-        ends = self.intervals["central"].interval(self.interval_distribution(outputs), coverage)
-        return torch.stack([self.mean(outputs), *ends], -1)
+        """Means, and the ends of central intervals (n, 3), from the same outputs."""
+        return torch.cat([self.mean(outputs).unsqueeze(-1), self.interval(outputs, coverage)], -1)
 
     def _distribution_at(self, temperature: Temperature, outputs: Outputs) -> Histogram:
-        predicted = split_bins(_pooled(self.objective, outputs.members), self.bin_splits)
+        predicted = split_bins(outputs.pooled(self.objective), self.bin_splits)
         return temperature.apply(predicted).with_mean(self.mean(outputs))
 
     # Files
@@ -170,15 +191,6 @@ class Aggregator:
             interval_temperature=Temperature.from_json(header["interval_temperature"]),
             intervals={kind: Conformal(kind, part) for kind, part in depths.items()},
         )
-
-
-def _pooled(objective: Objective, outputs: Tensor) -> Histogram:
-    """The geometric mean of the members' probabilities.
-
-    Unlike a mixture it is no wider than they are: the temperature was fitted to fewer members.
-    """
-    members = objective.distribution(outputs)
-    return Histogram(members.bins, logits=members.logits.mean(0))
 
 
 def _blend(mean: Tensor, outputs: Outputs, tree_share: float) -> Tensor:

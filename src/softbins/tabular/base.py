@@ -7,11 +7,12 @@ conversion happens once, here. A failed `fit` leaves a fitted estimator as it wa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
@@ -21,7 +22,6 @@ from torch import Tensor
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.nn.stack import StackedMLP
-from softbins.nn.trainer import EVALUATION_CHUNK
 from softbins.tabular import persistence, validation
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
@@ -35,11 +35,17 @@ from softbins.tabular.scaling import Scaling
 Array = NDArray[np.float64]
 Output = Literal["mean", "median", "mode"]
 
+# Rows that go through the networks at a time, of which everything stays in the cache.
+PREDICTION_CHUNK = 512
+# Products of matrices go through rows in blocks, and add up in another order for a part of a block.
+# Only with whole ones does a float32 prediction not depend on the rest of its batch.
+ROWS_OF_A_BLOCK = 16
+
 
 class StackedRegressor(ShowsWhatWasChosen, RegressorMixin, BaseEstimator):
     """A stack of networks with an objective: all but the choice of both."""
 
-    _chunk_size = EVALUATION_CHUNK
+    _chunk_size = PREDICTION_CHUNK
     categorical_features: Any
     objective_: Objective
     network_: StackedMLP
@@ -291,20 +297,29 @@ class StackedRegressor(ShowsWhatWasChosen, RegressorMixin, BaseEstimator):
 
     def _member_outputs(self, X: Any) -> Iterator[Tensor]:
         """The members' outputs (members, rows, outputs), a chunk of rows at a time."""
-        for features in self._feature_chunks(X):
-            yield self._outputs_of(features)
+        features = self._features(X)
+        for rows in self._chunks(features):
+            yield self._outputs_of(features[rows])
 
-    def _feature_chunks(self, X: Any) -> Iterator[Array]:
+    def _features(self, X: Any) -> Array:
         check_is_fitted(self)
-        features = validation.prediction_data(self, X, self.columns_)
-        for start in range(0, len(features), self._chunk_size):
-            yield features[start : start + self._chunk_size]
+        return validation.prediction_data(self, X, self.columns_)
+
+    def _chunks(self, features: Array) -> list[slice]:
+        """The rows that go through the networks at a time."""
+        starts = range(0, len(features), self._chunk_size)
+        return [slice(start, start + self._chunk_size) for start in starts]
+
+    def _outputs_of(self, features: Array) -> Tensor:
+        """The members' outputs (members, rows, outputs)."""
+        return self._apply(self.network_, features)
 
     @torch.no_grad()
-    def _outputs_of(self, features: Array) -> Tensor:
-        x = self.scaling_(features).double()
-        outputs: Tensor = self.network_(x.expand(self.network_.members, -1, -1))
-        return outputs
+    def _apply(self, network: Callable[[Tensor], Tensor], features: Array) -> Tensor:
+        """What a function of scaled features (members, rows, inputs) gives."""
+        x = self.scaling_(features).to(self.scaling_.precision)
+        whole = F.pad(x, (0, 0, 0, -len(x) % ROWS_OF_A_BLOCK))
+        return network(whole.expand(self.network_.members, -1, -1))[:, : len(x)]
 
     @staticmethod
     def _collect(parts: Iterator[Tensor]) -> Array:

@@ -71,12 +71,12 @@ def fit_table(
     head = _sharp_head(trainer, objective, chosen)
     aggregator = None
     if folds is not None:
-        judged = _for_prediction(copy.deepcopy(trainer.network), head)
+        judged = _for_prediction(copy.deepcopy(trainer.network), head, torch.float64)
         aggregator = _aggregate(judged, objective, data, members.x, folds, trees, chosen)
         _refit_on_all_rows(trainer, chosen)
     used = trees is not None and aggregator is not None and aggregator.tree_share > 0
     return FittedTable(
-        network=_for_prediction(trainer.network, head),
+        network=_for_prediction(trainer.network, head, scaling.precision),
         objective=objective,
         scaling=scaling,
         aggregator=aggregator,
@@ -93,7 +93,7 @@ def _fit_constant(
     objective = choose_objective(data, chosen, None)
     network = make_network(data.columns, chosen, objective.outputs, [seed] * chosen.members)
     predict_constant(network, objective, float_targets(data.target[:1]))
-    network = _for_prediction(network, None)
+    network = _for_prediction(network, None, scaling.precision)
     return FittedTable(network, objective, scaling, None, None, history=[], n_epochs=0)
 
 
@@ -285,11 +285,11 @@ def refit_settings(trainer: Trainer[EmbeddedMLP], chosen: Hyperparameters) -> Se
     )
 
 
-def _for_prediction(network: EmbeddedMLP, head: Head | None) -> EmbeddedMLP:
-    """In float64, so that a prediction does not depend on the rest of its batch."""
+def _for_prediction(network: EmbeddedMLP, head: Head | None, precision: torch.dtype) -> EmbeddedMLP:
+    """The whole network, with its head if it has one, where predictions are made."""
     if head is not None:
         network.add_outputs(*head)
-    return network.cpu().double().eval()
+    return network.to("cpu", precision).eval()
 
 
 # Aggregation

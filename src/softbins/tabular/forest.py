@@ -10,17 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingRegressor
 from torch import Tensor
 
+from softbins.tabular.compiled_forest import CompiledForest
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import TreeDefaults
 from softbins.tabular.folds import Folds
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import HistGradientBoostingRegressor
 
 Array = NDArray[np.float64]
 
@@ -40,6 +44,10 @@ class Forest:
     depths: NDArray[np.int64]
     base: float
     features: int
+
+    def __post_init__(self) -> None:
+        self._check_places()
+        self._check_walks()
 
     @classmethod
     def of(cls, models: Sequence[Any], rounds: int) -> Forest:
@@ -62,17 +70,16 @@ class Forest:
         )
 
     def predict(self, x: Array) -> Array:
-        """The mean prediction for rows (n, features)."""
-        total = np.full(len(x), self.base)
-        flat, first = np.ascontiguousarray(x).reshape(-1), np.arange(len(x)) * self.features
-        for root, depth in zip(self.roots, self.depths, strict=True):
-            # One tree at a time: its few nodes stay in the fastest memory.
-            place = np.full(len(x), root)
-            for _ in range(depth):
-                below = flat[first + self.feature[place]] <= self.threshold[place]
-                place = np.where(below, self.left[place], self.right[place])
-            total += self.value[place]
-        return total
+        """The mean prediction for rows (n, features), all of them finite."""
+        return self._compiled.predict(x)
+
+    @cached_property
+    def _compiled(self) -> CompiledForest:
+        return CompiledForest.of(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy, or another process, makes its own compiled trees when it needs them.
+        return {name: value for name, value in self.__dict__.items() if name != "_compiled"}
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything as tensors, for a model file."""
@@ -85,11 +92,9 @@ class Forest:
         """What `tensors` gave, taken out of the tensors of a model file."""
         arrays = {name: tensors.pop(f"forest.{name}").numpy() for name in ARRAYS}
         base, features = tensors.pop("forest.rest").tolist()
-        forest = cls(**arrays, base=base, features=int(features))
-        forest._check()
-        return forest
+        return cls(**arrays, base=base, features=int(features))
 
-    def _check(self) -> None:
+    def _check_places(self) -> None:
         nodes = len(self.value)
         if len({nodes, *map(len, (self.feature, self.threshold, self.left, self.right))}) > 1:
             raise ValueError("forest: its arrays differ in length")
@@ -100,6 +105,18 @@ class Forest:
             limit = self.features if name == "feature" else nodes
             if len(places) and not 0 <= places.min() <= places.max() < limit:
                 raise ValueError(f"forest.{name}: points outside of the {limit} that there are")
+
+    def _check_walks(self) -> None:
+        """Every walk goes forward, stays in its tree and ends at a leaf, as compiled code needs."""
+        sizes = np.diff(self.roots, append=len(self.left))
+        if len(sizes) == 0 or self.roots[0] != 0 or (sizes < 1).any():
+            raise ValueError("forest.roots: need trees one after another")
+        own, end = np.arange(len(self.left)), np.repeat(self.roots + sizes, sizes)
+        forward = np.minimum(self.left, self.right) > own
+        inside = np.maximum(self.left, self.right) < end
+        leaf = (self.left == own) & (self.right == own)
+        if not (leaf | (forward & inside)).all():
+            raise ValueError("forest.left, forest.right: point out of the tree, or back")
 
 
 @dataclass(frozen=True)
@@ -168,6 +185,8 @@ def _model(
     shape: tuple[int, ...], number: int, seed: int, speedup: int, defaults: TreeDefaults
 ) -> HistGradientBoostingRegressor:
     """Ensemble of that number, for a table of that shape."""
+    from sklearn.ensemble import HistGradientBoostingRegressor  # which a prediction can do without
+
     rows, columns = shape
     growth = next(growth for growth in defaults.growth if rows <= growth.max_rows)
     rounds = growth.rounds * defaults.wide_columns // max(columns, defaults.wide_columns)

@@ -7,9 +7,9 @@ stop the training, decide whether boosted trees take part in the mean, and calib
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
-import torch
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -284,25 +284,23 @@ class HistogramRegressor(StackedRegressor):
     # Prediction
 
     def _means(self, X: Any) -> Iterator[Tensor]:
-        for outputs in self._outputs(X):
+        for outputs in self._outputs(X, self.objective_.mean_outputs):
             if self.aggregator_ is None:
-                yield self.objective_.decode(outputs.members).mean(0)
+                yield outputs.mean(self.objective_)
             else:
                 yield self.aggregator_.mean(outputs)
 
     def _distributions(self, X: Any) -> Iterator[Histogram]:
-        for outputs in self._outputs(X):
-            if self.aggregator_ is None:
-                yield self._mixture(outputs.members)
-            else:
-                yield self.aggregator_.distribution(outputs)
+        if self.aggregator_ is None:
+            return (self._mixture(outputs) for outputs in self._outputs(X))
+        return map(self.aggregator_.distribution, self._small_outputs(X))
 
-    def _mixture(self, outputs: Tensor) -> Histogram:
-        mixed = mixture(self.objective_.distribution(outputs))
+    def _mixture(self, outputs: Outputs) -> Histogram:
+        mixed = mixture(self.objective_.distribution(outputs.members.double()))
         if not isinstance(self.objective_, TwoHeadObjective):
             return mixed
         # Of two histograms the sharp one has the shape, and the blurred one the mean.
-        return mixed.with_mean(self.objective_.decode(outputs).mean(0))
+        return mixed.with_mean(outputs.mean(self.objective_))
 
     def predict_interval(
         self,
@@ -334,27 +332,32 @@ class HistogramRegressor(StackedRegressor):
         check_is_fitted(self)
         if not calibrated or self.aggregator_ is None:
             return super().predict_interval(X, coverage, kind)
-        if kind not in self.aggregator_.intervals:
-            raise ValueError(f"kind: expected 'central' or 'shortest', got {kind!r}")
-        conformal = self.aggregator_.intervals[kind]
-        parts = (self.aggregator_.interval_distribution(part) for part in self._outputs(X))
-        return self._collect(torch.stack(conformal.interval(part, coverage), -1) for part in parts)
+        predict = partial(self.aggregator_.interval, coverage=coverage, kind=kind)
+        return self._collect(map(predict, self._small_outputs(X)))
 
     def _mean_and_interval(self, X: Any, coverage: float) -> Array:
         if self.aggregator_ is None:
             return super()._mean_and_interval(X, coverage)
-        parts = (self.aggregator_.mean_and_interval(part, coverage) for part in self._outputs(X))
-        return self._collect(parts)
+        predict = partial(self.aggregator_.mean_and_interval, coverage=coverage)
+        return self._collect(map(predict, self._small_outputs(X)))
 
-    def _outputs(self, X: Any) -> Iterator[Outputs]:
-        """What members and trees say, a chunk of rows at a time."""
-        for features in self._feature_chunks(X):
-            trees = None if self.forest_ is None else self.forest_.predict(features)
-            outputs = Outputs(self._outputs_of(features), trees)
-            if self.aggregator_ is None:
-                yield outputs
-            else:
-                yield from self.aggregator_.chunks(outputs)
+    def _outputs(self, X: Any, count: int | None = None) -> Iterator[Outputs]:
+        """What members, of whose outputs the first `count`, and trees say, in chunks of rows."""
+        features = self._features(X)
+        trees = None if self.forest_ is None else self.forest_.predict(features)
+        for rows in self._chunks(features):
+            members = self._outputs_of(features[rows], count)
+            yield Outputs(members, None if trees is None else trees[rows])
+
+    def _small_outputs(self, X: Any) -> Iterator[Outputs]:
+        """The same in chunks that are small enough for distributions."""
+        assert self.aggregator_ is not None
+        for outputs in self._outputs(X):
+            yield from self.aggregator_.chunks(outputs)
+
+    def _outputs_of(self, features: Array, count: int | None = None) -> Tensor:
+        first = partial(self.network_.first_outputs, count=count or self.network_.outputs)
+        return self._apply(first, features)
 
     # Files
 

@@ -30,8 +30,9 @@ from softbins.tabular.sharpness import most_splits
 Tensors = Mapping[str, Tensor]
 
 MAX_FLOAT32 = torch.finfo(torch.float32).max
-# Of a network's output, in float64: a product with a target's range stays finite.
-MAX_OUTPUT = 1e200
+# Of a network's output: in float64 a product with a target's range stays finite. Where features are
+# bounded a network computes in float32, in which sums of such numbers must not overflow.
+MAX_OUTPUT, MAX_FLOAT32_OUTPUT = 1e200, 1e30
 # The largest value of a feature that is compressed: asinh of the largest float64.
 MAX_COMPRESSED = math.asinh(sys.float_info.max)
 # A mixture density is shown in thousands of bins, which float64 has to tell apart.
@@ -274,8 +275,9 @@ def _check_largest_output(tensors: Tensors, hidden_layers: int) -> None:
     for number in range(hidden_layers + 1):
         weight, bias = tensors[f"weights.{number}"].double(), tensors[f"biases.{number}"]
         largest = largest @ weight.abs() + bias.abs()
-    if not (largest <= MAX_OUTPUT).all():
-        raise ValueError(f"tensors weights: so large that outputs may be above {MAX_OUTPUT:g}")
+    limit = MAX_FLOAT32_OUTPUT if tensors["scaling.limit"] < math.inf else MAX_OUTPUT
+    if not (largest <= limit).all():
+        raise ValueError(f"tensors weights: so large that outputs may be above {limit:g}")
 
 
 def _largest_feature(tensors: Tensors) -> Tensor:

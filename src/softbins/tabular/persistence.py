@@ -93,7 +93,7 @@ def _restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor])
     regressor.columns_ = columns = Columns.from_json(header["columns"])
     regressor._set_state(header, tensors)
     # What is left of the tensors are the network's.
-    _give_weights(regressor.network_, tensors)
+    _give_weights(regressor.network_, tensors, regressor.scaling_.precision)
     regressor.history_, regressor.n_epochs_ = header["history"], header["epochs"]
     regressor.n_features_in_ = len(columns.encoders)
     if columns.names is not None:
@@ -101,7 +101,7 @@ def _restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor])
 
 
 @torch.no_grad()
-def _give_weights(network: StackedMLP, tensors: dict[str, Tensor]) -> None:
+def _give_weights(network: StackedMLP, tensors: dict[str, Tensor], precision: torch.dtype) -> None:
     """Make a network of one member one of all members in a file, without drawing their weights."""
     own = dict(network.named_parameters()) | dict(network.named_buffers())
     if {name: value.shape[1:] for name, value in own.items()} != {
@@ -109,8 +109,7 @@ def _give_weights(network: StackedMLP, tensors: dict[str, Tensor]) -> None:
     }:
         raise ValueError("tensors: are not those of the network that the header describes")
     for name, value in own.items():
-        # In float64, so that a prediction does not depend on the rest of its batch.
-        value.data = tensors[name].double()
+        value.data = tensors[name].to(precision)
     network.members = len(tensors["shift"])
     network.seeds = list(range(network.members))
     network.eval()

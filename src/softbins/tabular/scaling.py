@@ -81,6 +81,11 @@ class Scaling:
         compressed: Array = a / np.hypot(1.0, a / self.limit)
         return compressed
 
+    @property
+    def precision(self) -> torch.dtype:
+        """What networks compute in: float32 is quick, but may overflow where there is no limit."""
+        return torch.float32 if math.isfinite(self.limit) else torch.float64
+
     def tensors(self) -> dict[str, Tensor]:
         """Everything as tensors, for a model file."""
         arrays = {"center": self.center, "scale": self.scale, "limit": np.array(self.limit)}

@@ -1,6 +1,5 @@
 """What is shown while stacks are training, and how long the rest will take."""
 
-import json
 from io import StringIO
 
 import pytest
@@ -39,7 +38,7 @@ def test_the_live_view_shows_what_is_running(store, scale):
     planned = make_stacks(method_runs("bike", "l2", scale))
     said = {"stack": f"{planned[0][0].identity}-2", "runs": 2, "title": "bike l2"}
     said |= {"epoch": 3, "epochs": 4, "seconds": 1.0, "mae": 31.25}
-    store.running_path("some.progress").write_text(json.dumps(said))
+    store.write_progress(said)
     store.running_path("half.progress").write_text('{"stack": ')
     out = StringIO()
     Console(file=out, width=80).print(LiveView(Progress(planned, store)))

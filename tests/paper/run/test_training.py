@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from softbins._core.model_file import read, write
 from softbins.paper.run import training
 from softbins.paper.run.methods import METHODS
 from softbins.paper.run.plan import (
@@ -86,11 +87,57 @@ def test_a_stack_that_somebody_else_is_training_is_left_to_them(store, scale):
     assert is_finished(runs, store)
 
 
-def test_a_damaged_checkpoint_is_no_obstacle(store, scale):
+def other_run(header, tensors, runs):
+    header["runs"] = [run.to_json() for run in method_runs("bike", "l1", Scale("x", 1, 2, 9, True))]
+
+
+def other_names(header, tensors, runs):
+    tensors["more"] = tensors.pop("best.0")
+
+
+def other_shape(header, tensors, runs):
+    tensors["parameter.0"] = tensors["parameter.0"][:, 1:].contiguous()
+
+
+def no_generator(header, tensors, runs):
+    tensors["generator.0"] = tensors["generator.0"].fill_(255)
+
+
+def past_the_end(header, tensors, runs):
+    header["epoch"] = runs[0].epochs + 1
+
+
+def unknown_member(header, tensors, runs):
+    header["running"] = [0, len(runs)]
+
+
+CHECKPOINT_FAULTS = {
+    other_run: "it is of another run",
+    other_names: "its tensors are not those of the networks",
+    other_shape: "its tensors are not those of the networks",
+    no_generator: "its tensor generator.0 is no state of a generator",
+    past_the_end: "checkpoint.epoch: need a whole number from 0 to 4, got 5",
+    unknown_member: "checkpoint.running[1]: need a whole number from 0 to 1, got 2",
+}
+
+
+@pytest.mark.parametrize("edit", CHECKPOINT_FAULTS, ids=lambda edit: edit.__name__)
+def test_a_checkpoint_that_does_not_fit_is_set_aside(edit, store, scale):
+    """Also one with a right digest: it may come from another version."""
     runs = method_runs("bike", "l2", scale)
-    store.running_path(f"{stack_name(runs)}.checkpoint").write_bytes(b"half a file")
-    run_all(runs, store)
+    path = store.running_path(f"{stack_name(runs)}.checkpoint")
+    stack = training.StackTraining(runs, store, training.load_dataset("bike"))
+    stack.trainer.run(until=1)
+    stack._write_checkpoint()
+    header, tensors = read(path)
+    edit(header, tensors, runs)
+    write(path, header, tensors)
+    said = []
+    run_all(runs, store, on_set_aside=said.append)
     assert is_finished(runs, store)
+    assert said == [f"{path}: {said[0].partition(': ')[2]}"]
+    assert CHECKPOINT_FAULTS[edit] in said[0]
+    assert said[0].endswith(f"; set aside as {path.name}.damaged")
 
 
 @pytest.mark.parametrize("patience", [None, 50], ids=["all epochs", "early stopping"])

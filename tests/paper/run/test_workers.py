@@ -2,9 +2,11 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from softbins._core.model_file import read
 from softbins.paper.run import training
 from softbins.paper.run.plan import (
     ARTEFACTS,
+    SCALES,
     Scale,
     curve_runs,
     method_runs,
@@ -31,9 +34,11 @@ from tests.paper.run.running import contents, wait_for
 def test_nothing_is_trained_twice(store, scale):
     runs = plan_runs(["curves", "representations"], "bike", scale)
     assert run_all(runs, store) == len(make_stacks(runs))
-    before = {path: path.stat().st_mtime_ns for path in store.folder.rglob("*.json")}
+    for lock in store.folder.rglob("*.lock"):
+        lock.unlink()
+    before = {path: path.stat().st_mtime_ns for path in store.folder.rglob("*")}
     assert run_all(runs, store) == 0
-    assert before == {path: path.stat().st_mtime_ns for path in store.folder.rglob("*.json")}
+    assert before == {path: path.stat().st_mtime_ns for path in store.folder.rglob("*")}
 
 
 def test_nothing_is_left_behind_but_records_and_weights(store, scale):
@@ -68,16 +73,23 @@ def test_two_workers_give_the_same_records_as_one(tmp_path, scale):
     assert len(contents(one)) == 4
 
 
-def _run_in_background(folder, runs):
-    run_all(runs, Store(folder))
+def _run_in_background(folder, runs, said):
+    with open(said, "w") as file:
+        run_all(runs, Store(folder), on_set_aside=lambda line: print(line, file=file))
 
 
-def test_two_processes_on_one_store_share_the_work(tmp_path, scale):
+def test_two_processes_on_one_store_share_the_work_and_heal_it_once(tmp_path, scale):
     runs = [run for m in ("l2", "l1", "hl-gaussian") for run in method_runs("bike", m, scale)]
+    damaged = [Store(tmp_path / "shared").record_path(run) for run in runs]
+    damaged[0].parent.mkdir(parents=True)
+    for path in damaged:
+        path.write_text("garbage")
     context = multiprocessing.get_context("spawn")
     processes = [
-        context.Process(target=_run_in_background, args=(tmp_path / "shared", runs))
-        for _ in range(2)
+        context.Process(
+            target=_run_in_background, args=(tmp_path / "shared", runs, tmp_path / name)
+        )
+        for name in ("one", "two")
     ]
     for process in processes:
         process.start()
@@ -86,6 +98,9 @@ def test_two_processes_on_one_store_share_the_work(tmp_path, scale):
         assert process.exitcode == 0
     run_all(runs, Store(tmp_path / "alone"))
     assert contents(Store(tmp_path / "shared")) == contents(Store(tmp_path / "alone"))
+    lines = ((tmp_path / "one").read_text() + (tmp_path / "two").read_text()).splitlines()
+    assert sorted(line.partition(":")[0] for line in lines) == sorted(map(str, damaged))
+    assert {path.with_name(f"{path.name}.damaged").read_text() for path in damaged} == {"garbage"}
 
 
 # Interruptions
@@ -130,6 +145,40 @@ def test_killed_again_and_again_the_same_command_ends_with_the_same_records(tmp_
     run_all(runs, cut)
     assert resumed == [reached[-1]]
     assert contents(cut) == contents(whole)
+
+
+def child_processes(pid):
+    """The workers of a command, without what multiprocessing itself has started."""
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        children = file.read().split()
+    commands = {child: Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
+    return [int(child) for child, command in commands.items() if b"spawn_main" in command]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_named_with_its_stack_and_its_signal(tmp_path):
+    """By any signal: nobody knows from signal 9 alone that memory was short."""
+    runs, store = plan_runs(["curves"], "bike", SCALES["demo"]), Store(tmp_path / "store")
+    program = "from softbins.cli.program import main; main()"
+    options = ["--scale", "demo", "--workers", "2", "--store", str(store.folder)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "paper", "run", "curves", *options],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_for(store.read_progress, seconds=120)
+        os.kill(child_processes(process.pid)[0], signal.SIGKILL)
+        said = process.communicate(timeout=60)[1].splitlines()
+    finally:
+        process.kill()
+    assert process.returncode == 2
+    assert re.fullmatch(
+        r"softbins: the worker that trained bike \S+ \(curves\) was killed \(signal 9\); "
+        r"if memory was short, use fewer --workers; repeat the command to go on .*",
+        said[-1],
+    )
+    assert unfinished_waves(runs, store)
 
 
 def test_an_unwritable_folder_is_a_clear_error(tmp_path, scale):

@@ -6,6 +6,7 @@ from softbins.paper.run.plan import plan_runs
 from softbins.paper.run.store import Store
 from softbins.paper.show.published import METRICS
 from tests.paper.show.small_tables import SHORT
+from tests.paper.synthetic import write_scores
 
 
 @pytest.fixture
@@ -15,5 +16,5 @@ def scored_store(tmp_path):
     for run in plan_runs(["table", "representations", "claims"], "bike", SHORT):
         scores = dict.fromkeys((*METRICS, "test_mae_of_best_output"), 28.5 + run.seed)
         failed = {"test_mae": None} if run.method == "mdn" and run.seed else {}
-        store.write(run, {"scores": scores | failed})
+        write_scores(store, run, scores | failed)
     return store

@@ -18,6 +18,7 @@ from softbins.paper.show.paper_tables import (
 )
 from softbins.paper.show.published import METRICS
 from tests.paper.show.small_tables import SHORT
+from tests.paper.synthetic import write_scores
 
 KEYS = {
     "dataset",
@@ -39,7 +40,7 @@ KEYS = {
 
 def test_entries_have_every_method_and_metric_once(store):
     for number, run in enumerate(plan_runs(["table"], "bike", SHORT)):
-        store.write(run, {"scores": dict.fromkeys(METRICS, number + 0.5)})
+        write_scores(store, run, dict.fromkeys(METRICS, number + 0.5))
     rows = flat_entries(main_table("bike", SHORT, store))
     pairs = [(entry["method"], entry["metric"]) for entry in rows]
     assert pairs == [(method, metric) for method in METHODS for metric in METRICS]

@@ -13,6 +13,7 @@ from softbins.paper.show.paper_tables import main_table
 from softbins.paper.show.published import METRICS
 from softbins.paper.show.tables import Cell
 from tests.paper.show.small_tables import PRINTED_L2, SHORT, small_table
+from tests.paper.synthetic import write_scores
 
 # Text
 
@@ -105,7 +106,7 @@ def test_tables_without_any_run_are_shown_too(tmp_path, kind, dataset):
 
 def test_partial_results_say_so(tmp_path):
     store = Store(tmp_path)
-    store.write(method_runs("bike", "l2", SHORT)[0], {"scores": dict.fromkeys(METRICS, 29.25)})
+    write_scores(store, method_runs("bike", "l2", SHORT)[0], dict.fromkeys(METRICS, 29.25))
     text = plain_text(main_table("bike", SHORT, store))
     assert "over 1 of 2 runs" in text
     assert text.count("29.25") == 6

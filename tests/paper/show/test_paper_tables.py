@@ -26,6 +26,7 @@ from softbins.paper.show.paper_tables import (
 )
 from softbins.paper.show.published import METRICS, PrintedNumber, printed_result
 from softbins.paper.show.selection import choose_setting
+from tests.paper.synthetic import write_scores
 
 TINY = Scale("tiny", 0.01, 3, 500, full_grids=True)
 SHORT = Scale("short", 0.01, 2, 500, full_grids=False)
@@ -40,8 +41,7 @@ def store(tmp_path):
 def write(store, runs, metric, values):
     """One record for each run, with one score that matters."""
     for run, value in zip(runs, values, strict=False):
-        record = store.read(run) or {"scores": {}}
-        store.write(run, {"scores": record["scores"] | {metric: value}})
+        write_scores(store, run, {metric: value})
 
 
 def row(table, method):

@@ -171,8 +171,13 @@ def test_deviations_are_those_of_the_dataset(dataset, points):
 
 @pytest.mark.parametrize(
     ("counts", "words"),
-    [([(5, 5), (5, 5)], "5 of 5"), ([(0, 5), (3, 5)], "0–3 of 5"), ([(2, 3), (0, 0)], "2 of 3")],
-    ids=["all", "some", "one-column"],
+    [
+        ([(5, 5), (5, 5)], ""),
+        ([(0, 5), (3, 5)], "0–3 of 5 runs"),
+        ([(2, 3), (0, 0)], "2 of 3 runs"),
+        ([(0, 0)], ""),
+    ],
+    ids=["all", "some", "one-column", "none planned"],
 )
 def test_runs_of_a_row(counts, words):
     cells = {str(i): Cell(1.0, 0.1, runs, planned) for i, (runs, planned) in enumerate(counts)}

@@ -7,7 +7,7 @@ Modules that need torch or matplotlib are imported inside the commands, so that 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from softbins.paper.run.plan import (
     SCALES,
     SELECTIONS,
     Artefact,
+    Run,
     Scale,
     Selection,
     artefact_runs,
@@ -35,6 +36,7 @@ FIGURE_NAMES = ("bins", "sigma", "curves", "targets")
 TABLE_NAMES = ("table", "representations", "claims", "overview")
 FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 PICTURE_SUFFIXES = (".svg", ".pdf")
+HEALING = "`softbins paper run` sets it aside and makes it again"
 
 STORE_OPTION = option(
     "--store", "folder", type=click.Path(path_type=Path), default="results", help="The records."
@@ -91,19 +93,33 @@ def run(
     data: Path | None,
 ) -> None:
     """Train what the ARTEFACTs need (default: all) and is not in the store yet."""
+    from softbins.paper.run.healing import heal_store
     from softbins.paper.run.progress import show_progress
-    from softbins.paper.run.stacks import unfinished_waves
+    from softbins.paper.run.stacks import make_waves, unfinished_waves
     from softbins.paper.run.workers import run_all
 
     store = Store(folder)
     chosen = artefacts or ARTEFACTS
     runs = [run for name in datasets for run in plan_runs(chosen, name, SCALES[scale])]
+    heal_store((stack for wave in make_waves(runs) for stack in wave), store, _warn)
     left = [stack for wave in unfinished_waves(runs, store) for stack in wave]
     _check_data({stack[0].dataset for stack in left}, data)
     n_workers = workers or len(os.sched_getaffinity(0))
     with show_progress(left, store) as on_finished:
-        run_all(runs, store, workers=n_workers, cluster=cluster, data=data, on_finished=on_finished)
+        run_all(
+            runs,
+            store,
+            workers=n_workers,
+            cluster=cluster,
+            data=data,
+            on_finished=on_finished,
+            on_set_aside=_warn,
+        )
     click.echo(f"{len(runs)} runs are finished at scale {scale}, {len(left)} stacks were trained")
+
+
+def _warn(line: str) -> None:
+    click.echo(f"softbins: warning: {line}", err=True)
 
 
 def _check_data(datasets: Iterable[str], data: Path | None) -> None:
@@ -124,15 +140,21 @@ def status(dataset: str, scale: str | None, folder: Path, as_json: bool) -> None
     """Show how many runs of each artefact are finished, and what is running."""
     store = Store(folder)
     chosen = find_scale(scale, dataset, store, ARTEFACTS)
-    counts = []
+    counts, all_runs = [], plan_runs(ARTEFACTS, dataset, chosen)
     for artefact in ARTEFACTS:
         runs = artefact_runs(artefact, dataset, chosen)
         finished = sum(map(store.has, runs))
         counts.append({"artefact": artefact, "finished": finished, "planned": len(runs)})
-    # A worker that was killed may have left a report, but it no longer holds the lock.
-    running = [report for report in store.read_progress() if store.is_locked(report["stack"])]
-    summary = {"dataset": dataset, "scale": chosen.name, "artefacts": counts, "running": running}
+    summary = {
+        "dataset": dataset,
+        "scale": chosen.name,
+        "artefacts": counts,
+        # A worker that was killed may have left a report, but it no longer holds the lock.
+        "running": [r for r in store.read_progress() if store.is_locked(r["stack"])],
+        "damaged": store.damaged_records(all_runs),
+    }
     click.echo(json_text(summary) if as_json else _status_text(summary))
+    _note_absence(store, dataset, all_runs)
 
 
 def _status_text(summary: dict[str, Any]) -> str:
@@ -143,7 +165,28 @@ def _status_text(summary: dict[str, Any]) -> str:
         f"running: {report['title']}, epoch {report['epoch']} of {report['epochs']}"
         for report in summary["running"]
     ]
-    return "\n".join([title, aligned(head + body), *running])
+    damaged = [f"damaged: {line}; {HEALING}" for line in summary["damaged"]]
+    return "\n".join([title, aligned(head + body), *running, *damaged])
+
+
+def _note_damage(store: Store, runs: Sequence[Run]) -> None:
+    """Say on stderr which records are left out because they are damaged."""
+    damaged = store.damaged_records(runs)
+    if damaged:
+        count = (
+            "a damaged record is" if len(damaged) == 1 else f"{len(damaged)} damaged records are"
+        )
+        _warn(f"{count} left out: {damaged[0]}; {HEALING}")
+
+
+def _note_absence(store: Store, dataset: str, runs: Sequence[Run]) -> None:
+    """Say on stderr how to begin if none of the runs is finished."""
+    if not runs or any(map(store.has, runs)):
+        return
+    others = [name for name in DATASETS if any((store.folder / name).glob("*.json"))]
+    known = f"there are records of {', '.join(others)}; " if others else ""
+    command = f"softbins paper run --dataset {dataset} --scale demo --store {store.folder}"
+    click.echo(f"softbins: no run for it is finished; {known}make some: {command}", err=True)
 
 
 @paper.command(
@@ -188,6 +231,8 @@ def table(
         raise click.UsageError(f"--split: {dataset} has {known}; got {split}")
     store = Store(folder)
     chosen = find_scale(scale, dataset, store, [name])
+    _note_damage(store, runs := _planned([name], dataset, chosen))
+    _note_absence(store, dataset, runs)
     made = make_table(name, dataset, chosen, store, selection=selection, split=split, data=data)
     kind = "json" if as_json else format_name
     # A file has no use for the colors that a terminal gets.
@@ -220,9 +265,11 @@ def figure(name: str, dataset: str, scale: str | None, output: Path | None, fold
     path = output or Path(f"{name}-{dataset}-{chosen.name}.svg")
     if path.suffix not in PICTURE_SUFFIXES:
         raise click.UsageError(f"-o: expected a name that ends in .svg or .pdf, got {path}")
+    _note_damage(store, _planned([name], dataset, chosen))
     drawn = make_figure(name, dataset, chosen, store)
     if drawn is None:
-        raise click.UsageError(f"no run for it is finished: softbins paper run {name}")
+        command = f"softbins paper run {name} --scale {chosen.name}"
+        raise click.UsageError(f"no run for it is finished: {command}")
     save_figure(drawn, path)
     click.echo(path)
 
@@ -239,6 +286,8 @@ def report(dataset: str, scale: str | None, output: Path | None, folder: Path) -
     store = Store(folder)
     chosen = find_scale(scale, dataset, store, ARTEFACTS)
     path = output or Path(f"report-{dataset}-{chosen.name}.html")
+    _note_damage(store, runs := _planned(ARTEFACTS, dataset, chosen))
+    _note_absence(store, dataset, runs)
     write_report(path, dataset, chosen, store)
     click.echo(path.resolve())
 
@@ -263,12 +312,29 @@ def fetch(names: tuple[str, ...], source: Path | None, data: Path | None) -> Non
 
 
 def find_scale(name: str | None, dataset: str, store: Store, artefacts: Iterable[str]) -> Scale:
-    """The scale of that name; without a name, the largest one of which some run is finished."""
+    """The scale of that name; without a name, the largest one that was run.
+
+    That is the largest of which a run for the artefacts is finished; else one for others; else the
+    largest of which some run has begun; else the paper's.
+    """
     if name is not None:
         return SCALES[name]
-    wanted = set(artefacts)
-    known: list[Artefact] = [artefact for artefact in ARTEFACTS if artefact in wanted]
-    for scale in reversed(SCALES.values()):
-        if any(store.has(run) for run in plan_runs(known, dataset, scale)):
+    from softbins.paper.run.stacks import make_waves, stack_name
+
+    largest_first = list(reversed(SCALES.values()))
+    for chosen in (list(artefacts), list(ARTEFACTS)):
+        for scale in largest_first:
+            if any(map(store.has, _planned(chosen, dataset, scale))):
+                return scale
+    begun = {report["stack"] for report in store.read_progress()}
+    for scale in largest_first if begun else ():
+        waves = make_waves(_planned(ARTEFACTS, dataset, scale))
+        if begun & {stack_name(stack) for wave in waves for stack in wave}:
             return scale
     return SCALES["paper"]
+
+
+def _planned(names: Iterable[str], dataset: str, scale: Scale) -> list[Run]:
+    """All runs of the artefacts among these names; some tables and figures need none."""
+    wanted = set(names)
+    return plan_runs([name for name in ARTEFACTS if name in wanted], dataset, scale)

@@ -106,7 +106,8 @@ class LiveView:
             table.add_column(name)
         for report in self.progress.running():
             epochs = f"{report['epoch']}/{report['epochs']}"
-            table.add_row(report["title"], str(report["runs"]), epochs, f"{report['mae']:.4g}")
+            error = "diverged" if report["mae"] is None else f"{report['mae']:.4g}"
+            table.add_row(report["title"], str(report["runs"]), epochs, error)
         return table
 
     def _title(self) -> str:

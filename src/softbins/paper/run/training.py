@@ -7,7 +7,6 @@ start from.
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import time
@@ -23,16 +22,24 @@ from sklearn.linear_model import LinearRegression
 from torch import Tensor
 
 import softbins
-from softbins._core import model_file as storage
 from softbins.nn.objectives import L2Many, Objective, make_objective
 from softbins.nn.settings import Part, Settings
 from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import MemberData, Trainer
 from softbins.paper.data.datasets import Dataset, load_dataset
 from softbins.paper.data.splits import RowIndex, Split, split_rows
+from softbins.paper.run.file_rules import BEST_OUTPUT, ERROR_NAMES
+from softbins.paper.run.healing import OnSetAside, heal_stack, set_aside
 from softbins.paper.run.plan import Run
 from softbins.paper.run.stacks import describe_run, is_finished, lends_layers, stack_name
-from softbins.paper.run.store import Record, Store
+from softbins.paper.run.store import Record, Store, make_folder
+from softbins.paper.run.tensor_files import (
+    read_checkpoint,
+    read_weights,
+    resume,
+    write_checkpoint,
+    write_weights,
+)
 
 CHECKPOINT_SECONDS = 20.0
 PROGRESS_SECONDS = 2.0
@@ -40,27 +47,32 @@ PROGRESS_SECONDS = 2.0
 N_PROGRESS_TEST_ROWS = 1000
 # Rows are evaluated in chunks of this many, which bounds the memory.
 EVALUATION_CHUNK = 4096
-ERROR_NAMES = ("objective", "mae", "rmse")
 
 
 def train_stack(
-    runs: Sequence[Run], store: Store, data_folder: Path | None = None, wait: bool = True
+    runs: Sequence[Run],
+    store: Store,
+    data_folder: Path | None = None,
+    wait: bool = True,
+    on_set_aside: OnSetAside = lambda line: None,
 ) -> bool:
     """Train a stack of runs and write their records, unless they are finished.
 
     If another process is training the stack, wait for it, or return False if `wait` is not set.
+    Damaged files are set aside and named to `on_set_aside`.
     """
     torch.set_num_threads(1)
     name = stack_name(runs)
     with store.lock(name, wait) as is_mine:
         if not is_mine:
             return False
+        heal_stack(runs, store, on_set_aside)
         if not is_finished(runs, store):
             dataset = load_dataset(runs[0].dataset, data_folder)
             if runs[0].method == "linear":
                 _fit_linear(runs, store, dataset)
             else:
-                StackTraining(runs, store, dataset).run()
+                StackTraining(runs, store, dataset).run(on_set_aside)
         _remove_running_files(store, name)
     return True
 
@@ -114,15 +126,22 @@ class StackTraining:
         self.trainer = self._make_trainer(dataset)
         self.last_report = self.last_checkpoint = time.monotonic()
 
-    def run(self) -> None:
+    def run(self, on_set_aside: OnSetAside = lambda line: None) -> None:
         """Train from the last checkpoint, if there is one, to the end, and write the records."""
-        checkpoint = self.store.running_path(f"{self.name}.checkpoint")
-        # A damaged checkpoint counts as none. The next one takes its place.
-        with suppress(FileNotFoundError, storage.ModelFileError):
-            self.trainer.resume(*storage.read(checkpoint))
+        self._resume(on_set_aside)
         self.trainer.run(self._after_epoch)
         self._write_checkpoint()
         self._write_results()
+
+    def _resume(self, on_set_aside: OnSetAside) -> None:
+        """Go on from the last checkpoint; one that does not fit is set aside and counts as none."""
+        path = self.store.running_path(f"{self.name}.checkpoint")
+        try:
+            found = read_checkpoint(path, self.runs)
+            if found is not None:
+                resume(self.trainer, *found)
+        except ValueError as error:
+            set_aside(self.store, path, str(error), on_set_aside)
 
     # Preparation
 
@@ -151,8 +170,7 @@ class StackTraining:
         network = StackedMLP(n_features, run.hidden, self.objective.outputs, seeds, run.dropout)
         sources = [r.layer_source for r in self.runs if r.layer_source is not None]
         if sources:
-            paths = [self.store.weights_path(source) for source in sources]
-            network.copy_hidden(_load_networks(paths, like=network))
+            network.copy_hidden(_load_networks(sources, self.store, like=network))
         if run.representation in ("fixed", "random"):
             network.freeze_hidden()
         return network
@@ -188,14 +206,11 @@ class StackTraining:
             "seconds": seconds,
             "mae": mae,
         }
-        path = self.store.running_path(f"{self.name}.progress")
-        temporary = path.with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps(report))
-        temporary.replace(path)
+        self.store.write_progress(report)
 
     def _write_checkpoint(self) -> None:
-        state, tensors = self.trainer.checkpoint()
-        storage.write(self.store.running_path(f"{self.name}.checkpoint"), state, tensors)
+        path = self.store.running_path(f"{self.name}.checkpoint")
+        write_checkpoint(path, self.runs, self.trainer)
 
     # At the end
 
@@ -203,10 +218,11 @@ class StackTraining:
         """Write the weights and records that are missing."""
         scores = self._evaluate()
         for member, run in enumerate(self.runs):
-            if lends_layers(run) and not self.store.weights_path(run).exists():
+            path = self.store.weights_path(run)
+            if lends_layers(run) and not path.exists():
+                make_folder(path.parent)
                 state = self.trainer.network.state_dict()
-                weights = {name: value[member] for name, value in state.items()}
-                storage.write(self.store.weights_path(run), {"run": run.to_json()}, weights)
+                write_weights(path, run, {name: value[member] for name, value in state.items()})
             if not self.store.has(run):
                 self.store.write(run, self._make_record(member, scores))
 
@@ -221,7 +237,7 @@ class StackTraining:
                 scores[f"{part}_{name}"] = values.tolist()
         if isinstance(self.objective, L2Many):
             best = _best_output_mae(self.trainer, self.objective, parts["test"])
-            scores["test_mae_of_best_output"] = best
+            scores[BEST_OUTPUT] = best
         return scores
 
     def _make_record(self, member: int, scores: Mapping[str, list[float]]) -> Record:
@@ -260,14 +276,22 @@ def _centered_inputs(dataset: Dataset) -> Tensor:
     return torch.from_numpy(centered.astype(np.float32))
 
 
-def _load_networks(paths: Sequence[Path], like: StackedMLP) -> StackedMLP:
+def _load_networks(sources: Sequence[Run], store: Store, like: StackedMLP) -> StackedMLP:
     """Load networks with the features and hidden layers of another stack, as one stack."""
-    members = [storage.read(path)[1] for path in paths]
+    members = [_load_weights(source, store) for source in sources]
     n_outputs = members[0][f"weights.{len(like.hidden)}"].shape[-1]
-    stack = StackedMLP(like.features, like.hidden, n_outputs, range(len(paths)))
+    stack = StackedMLP(like.features, like.hidden, n_outputs, range(len(members)))
     names = members[0]
     stack.load_state_dict({name: torch.stack([m[name] for m in members]) for name in names})
     return stack
+
+
+def _load_weights(source: Run, store: Store) -> dict[str, Tensor]:
+    path = store.weights_path(source)
+    weights = read_weights(path, source)
+    if weights is None:
+        raise ValueError(f"{path}: was removed while it was needed; repeat the command")
+    return weights
 
 
 @torch.no_grad()
@@ -306,7 +330,7 @@ def _history_columns(epochs: Sequence[Mapping[str, float | int]]) -> dict[str, l
 def _made_with() -> dict[str, str]:
     return {
         "softbins": softbins.__version__,
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "python": platform.python_version(),
         "machine": f"{_processor_name()}, {os.cpu_count()} cores",
     }

@@ -7,13 +7,17 @@ paper's result in brackets.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Literal
 
 from softbins.paper.show.published import PrintedNumber
 from softbins.paper.show.tables import Cell, Row, Table
 
-AGREEMENT_MARKS = {True: "✓", False: "✗", None: ""}
+# Whether a cell agrees with the paper. It is "expected" that runs with fewer epochs differ.
+Agreement = Literal["agrees", "differs", "expected", ""]
+AGREEMENT_MARKS: dict[Agreement, str] = {"agrees": "✓", "differs": "✗", "expected": "✗", "": ""}
 NOT_RUN = "–"
 MAX_DECIMALS = 8
 # The paper's tables print results times 10^2, so that two decimals are hidden in the factor.
@@ -71,9 +75,18 @@ def cell_run_count(table: Table, cell: Cell) -> str:
     return f" n={cell.runs}" if is_partial and len(counts) > 1 else ""
 
 
+def agreement(table: Table, cell: Cell) -> Agreement:
+    """Whether a cell agrees with the paper, and if not, whether that was to be expected."""
+    if cell.agrees is None:
+        return ""
+    if cell.agrees:
+        return "agrees"
+    return "expected" if table.is_shortened else "differs"
+
+
 def marked_text(table: Table, cell: Cell) -> str:
     """Our result with the number of runs, where it differs, and the mark of agreement."""
-    mark = AGREEMENT_MARKS[cell.agrees]
+    mark = AGREEMENT_MARKS[agreement(table, cell)]
     return our_text(cell) + cell_run_count(table, cell) + (f" {mark}" if mark else "")
 
 
@@ -101,6 +114,19 @@ def printed_text(number: PrintedNumber | None) -> str:
     if number.stderr:
         decimals = min(decimals, _count_decimals(number.mean, number.stderr))
     return f"({_number_text(number.mean, number.stderr, decimals)})"
+
+
+def split_at_point(text: str) -> tuple[str, str]:
+    """A result in two parts, of which the first ends where its decimal point is or would be."""
+    found = re.match(r"\(?-?\d+", text)
+    return ("", text) if found is None else (text[: found.end()], text[found.end() :])
+
+
+def width_before_point(table: Table, column: str) -> int:
+    """The most characters before the decimal point in a column, ours and the paper's."""
+    cells = [row.cells[column] for row in table.rows]
+    texts = [text for cell in cells for text in (our_text(cell), printed_text(cell.published))]
+    return max(len(split_at_point(text)[0]) for text in texts)
 
 
 def _number_text(mean: float, stderr: float | None, decimals: int) -> str:

@@ -13,12 +13,25 @@ from typing import Any
 
 from softbins._core.extras import optional_import
 from softbins._core.text import aligned
-from softbins.paper.show.cell_text import heading, marked_text, note_cells, printed_text, remarks
+from softbins.paper.show.cell_text import (
+    Agreement,
+    agreement,
+    heading,
+    marked_text,
+    note_cells,
+    printed_text,
+    remarks,
+)
 from softbins.paper.show.entries import csv_text, json_entries
 from softbins.paper.show.latex import latex_text
 from softbins.paper.show.tables import Cell, Table
 
-AGREEMENT_STYLES = {True: "green", False: "red", None: ""}
+AGREEMENT_STYLES: Mapping[Agreement, str] = {
+    "agrees": "green",
+    "differs": "red",
+    "expected": "dim",
+    "": "",
+}
 # Wider than any table, so that its natural width can be measured.
 UNLIMITED_WIDTH = 10_000
 
@@ -92,7 +105,7 @@ def _rich_table(table: Table, columns: Sequence[str]) -> Any:
 
 
 def _rich_cell(table: Table, cell: Cell) -> Any:
-    ours = (marked_text(table, cell), AGREEMENT_STYLES[cell.agrees])
+    ours = (marked_text(table, cell), AGREEMENT_STYLES[agreement(table, cell)])
     printed = (printed_text(cell.published), "dim")
     return optional_import("rich.text").Text.assemble(ours, "\n", printed)
 

@@ -101,6 +101,7 @@ def main_table(
         selection=selection,
         split=split,
         notes=(*_comparison_notes(dataset, scale), *_choice_notes(choices)),
+        is_shortened=scale.epoch_share < 1,
     )
 
 
@@ -152,6 +153,7 @@ def representation_table(dataset: str, scale: Scale, store: Store) -> Table:
         ),
         split="random",
         notes=_comparison_notes(dataset, scale),
+        is_shortened=scale.epoch_share < 1,
     )
 
 
@@ -187,6 +189,7 @@ def claims_table(dataset: str, scale: Scale, store: Store) -> Table:
         rows=tuple(_claim_row(dataset, method, runs[method], store) for method in runs),
         split="random",
         notes=_comparison_notes(dataset, scale),
+        is_shortened=scale.epoch_share < 1,
     )
 
 

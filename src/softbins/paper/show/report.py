@@ -28,10 +28,14 @@ from softbins.paper.run.plan import ARTEFACTS, Artefact, Run, Scale
 from softbins.paper.run.store import Record, Store
 from softbins.paper.show.cell_text import (
     AGREEMENT_MARKS,
+    Agreement,
+    agreement,
     heading,
     our_text,
     printed_text,
     remarks,
+    split_at_point,
+    width_before_point,
 )
 from softbins.paper.show.claims import Claim, judge_claims
 from softbins.paper.show.experiment import Experiment
@@ -60,7 +64,12 @@ SECTION_TITLES: dict[Artefact, str] = {
     "targets": "Targets",
     "overview": "The dataset",
 }
-AGREEMENT_WORDS = {True: "agrees with the paper", False: "differs from the paper", None: ""}
+AGREEMENT_WORDS: dict[Agreement, str] = {
+    "agrees": "agrees with the paper",
+    "differs": "differs from the paper",
+    "expected": "differs from the paper, which had more epochs",
+    "": "",
+}
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,9 @@ def report_page(dataset: str, scale: Scale, store: Store) -> str:
         deviations=deviations(dataset),
         made=_summarize_runs(plan.plan_runs(ARTEFACTS, dataset, scale), store),
         marks=AGREEMENT_MARKS,
-        agreement=AGREEMENT_WORDS,
+        agreement=agreement,
+        words=AGREEMENT_WORDS,
+        width=width_before_point,
     )
     return text
 
@@ -114,7 +125,7 @@ def _load_template() -> Any:
         lstrip_blocks=True,
     )
     environment.filters |= {"ours": our_text, "printed": printed_text, "heading": heading}
-    environment.filters |= {"remarks": remarks, "runs": runs_text}
+    environment.filters |= {"remarks": remarks, "runs": runs_text, "split": split_at_point}
     return environment.get_template("report.html")
 
 
@@ -131,12 +142,14 @@ def deviations(dataset: str) -> list[dict[str, str]]:
 
 
 def runs_text(row: Row) -> str:
-    """How many runs the cells of a row rest on, such as "0–3 of 5"."""
+    """How many runs the cells of a row rest on, such as "0–3 of 5 runs"; empty if on all."""
     cells = [cell for cell in row.cells.values() if cell.planned]
     finished = {cell.runs for cell in cells}
     planned = max((cell.planned for cell in cells), default=0)
+    if finished <= {planned}:
+        return ""
     counts = "–".join(str(count) for count in sorted({min(finished), max(finished)}))
-    return f"{counts} of {planned}"
+    return f"{counts} of {planned} runs"
 
 
 def inline_svg(svg: str, prefix: str) -> str:

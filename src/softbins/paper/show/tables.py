@@ -64,7 +64,8 @@ class Table:
     """A table of the paper with our results in it.
 
     `columns` maps the keys of the cells to the titles of their columns, `label_titles` are the
-    titles of the label columns. `notes` are sentences to print below the table.
+    titles of the label columns. `notes` are sentences to print below the table. `is_shortened` says
+    that the runs had fewer epochs than the paper's, so that differences are to be expected.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Table:
     selection: str = ""
     split: str = ""
     notes: tuple[str, ...] = field(default=())
+    is_shortened: bool = False
 
     def all_cells(self) -> list[Cell]:
         """The cells of all rows and columns, row by row."""
