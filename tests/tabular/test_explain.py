@@ -141,7 +141,7 @@ def test_of_a_large_background_some_rows_are_drawn(model, monkeypatch):
         return predict(self, X, coverage)
 
     monkeypatch.setattr(type(model), "_mean_and_interval", counted)
-    model.explain(rows[:1], pd.concat([rows] * 5))
+    model.explain(rows[:1], pd.concat([rows] * 5), orders=1)
     # Three columns that vary: six masks of 100 rows, in one batch, without those that come twice.
     assert len(asked) == 1
     assert asked[0] <= 600

@@ -226,7 +226,7 @@ class StackedRegressor(ShowsWhatWasChosen, RegressorMixin, BaseEstimator):
         background: Any = None,
         *,
         coverage: float = 0.9,
-        orders: int = 1,
+        orders: int = 2,
         random_state: Any = 0,
     ) -> Explanation:
         """Explain predictions: what each column adds to the mean and to the interval's width.
@@ -243,7 +243,7 @@ class StackedRegressor(ShowsWhatWasChosen, RegressorMixin, BaseEstimator):
             more. By default those of X.
         coverage : float, default=0.9
             Probability of the interval whose width is explained.
-        orders : int, default=1
+        orders : int, default=2
             In how many random orders, each forward and backward, columns become known. One is
             exact where no more than two columns act together; time grows with it.
         random_state : int, RandomState instance or None, default=0

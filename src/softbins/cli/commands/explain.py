@@ -44,7 +44,7 @@ from softbins.cli.table_files import check_suffix, write_table
     help="Rows to compare with, if not those of DATA.",
 )
 @option("--coverage", type=float, default=0.9, callback=PROBABILITY, help="Of the interval.")
-@option("--orders", type=COUNT, default=1, help="More are more exact, and take longer.")
+@option("--orders", type=COUNT, default=2, help="More are more exact, and take longer.")
 @seed("random_state")
 @click.option("-o", "path", metavar="OUT", callback=new_file(check_suffix), help="Write a table.")
 @click.option(
