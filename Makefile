@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check lint format paper bench bench-training bench-paper bench-accuracy bench-ablation docs site dist clean
+.PHONY: help demo test test-slow check lint format paper bench bench-training bench-serving bench-onnx bench-paper bench-accuracy bench-ablation docs site dist clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,9 +15,11 @@ help:
 	@echo "make paper       all of the paper on Bike Sharing at full scale: about an hour"
 	@echo "make bench       time the loss and predictions against their peers (own environment)"
 	@echo "make bench-training   time stacked training against its peers: about ten minutes"
+	@echo "make bench-serving    hold requests to softbins serve: a minute and a half"
 	@echo "make bench-paper what the paper costs: about fifteen minutes"
 	@echo "make bench-accuracy DATA=folder   judge the defaults on tables, beside peers: many hours"
 	@echo "make bench-ablation DATA=folder   what each part of the regressor brings: many hours"
+	@echo "make bench-onnx  size and time of one row as ONNX: a few minutes"
 	@echo "make docs        regenerate the tables, figures and help of README.md and docs/"
 	@echo "make site        build the site into build/site, without a warning (own environment)"
 	@echo "make dist        build wheel and sdist, check them, run README's examples from the wheel"
@@ -43,6 +45,11 @@ help:
 	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[site]"
 	@touch $@
 
+.venv-mlflow/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-mlflow
+	.venv-mlflow/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[mlflow]"
+	@touch $@
+
 .venv-dist/ready:
 	$(PYTHON) -m venv .venv-dist
 	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check build twine
@@ -60,7 +67,7 @@ paper: .venv/ready
 test: .venv/ready
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: .venv/ready
+test-slow: .venv/ready .venv-mlflow/ready
 	$(BIN)/python -m pytest -n 2 -m slow
 
 lint: .venv/ready
@@ -82,6 +89,9 @@ bench: .venv-bench/ready
 bench-training: .venv-bench/ready
 	.venv-bench/bin/python benchmarks/training.py
 
+bench-serving: .venv/ready
+	$(BIN)/python benchmarks/serving.py
+
 bench-paper: .venv/ready
 	$(BIN)/python benchmarks/paper.py
 
@@ -92,6 +102,9 @@ bench-accuracy: .venv-accuracy/ready
 
 bench-ablation: .venv/ready
 	$(BIN)/python benchmarks/ablation/run.py --data $(DATA)
+
+bench-onnx: .venv/ready
+	$(BIN)/python benchmarks/onnx_export.py
 
 docs: .venv/ready
 	$(BIN)/python docs/tables.py
@@ -113,4 +126,4 @@ dist: .venv-dist/ready
 	cd build && wheel/bin/python ../scripts/run_readme.py
 
 clean:
-	rm -rf .venv .venv-bench .venv-accuracy .venv-site .venv-dist build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
+	rm -rf .venv .venv-bench .venv-accuracy .venv-site .venv-dist .venv-mlflow build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

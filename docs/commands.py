@@ -20,22 +20,26 @@ Tables in files, without any code: `pip install -c constraints.txt ".[cli,plots]
 softbins fit houses.csv --target price -o houses.model --preset fast
 softbins predict houses.model new.csv -o predicted.csv --interval 0.9 --quantiles 0.1,0.5,0.9
 softbins info houses.model
-softbins evaluate houses.model sold.csv --target price --page houses.html
+softbins evaluate houses.model sold.csv --page houses.html
 softbins explain houses.model new.csv --row 3 --background houses.csv
 softbins compare houses.csv --target price --page methods.html
+softbins export houses.model houses.onnx --coverage 0.9
+softbins serve houses.model --port 8000
 ```
 
 `fit` does what [`HistogramRegressor`](api/estimators.md#softbins.HistogramRegressor) does, and
 leaves to it what is not given; `--plain` is `as_in_paper()`, and `--objective` takes any other of
-the paper's. `predict --raw` writes intervals that are not calibrated. `info` tells what a model has
-become: its bins and how far they may move a mean, how many networks, the share of the trees and
-the temperature.
+the paper's. `predict --raw` writes intervals that are not calibrated. `info` tells
+[where a model comes from](provenance.md) and what it has become: its bins and how far they may move
+a mean, how many networks, the share of the trees and the temperature.
 
 `evaluate` prints the MAE of the predicted means and medians, RMSE, CRPS, NLL, and how many targets
 the intervals cover and how wide they are, above the errors in training. A model that predicts
 numbers, such as one with `--objective l2`, has MAE and RMSE only. Targets outside the bins make the
 NLL infinite; their number is said on stderr and on the page. `compare --page` writes the
-cross-validated errors of all methods as a table and as bars with standard errors.
+cross-validated errors of all methods as a table and as bars with standard errors. `export` writes a
+model for onnxruntime; [ONNX](deploy.md#onnx) tells what goes in and what comes out. `serve` answers
+requests for predictions until it is told to end: [Serve a model](serve.md).
 
 `explain` (`softbins[explain]`) prints what each column adds to the mean of a row and to the width
 of its interval, as bars; `-o` writes it as a table and `--plot` as a picture.

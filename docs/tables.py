@@ -202,6 +202,48 @@ def training_speed(results: Path) -> str:
     return table(["ms per step and model", *(row["shape"] for row in record["rows"])], rows)
 
 
+def onnx(results: Path) -> str:
+    """Size and time of one row: each estimator beside its ONNX graph."""
+    record = _record("onnx", results)
+    rows = [
+        [
+            f"`{row['model']}`",
+            f"{row['model_kilobytes']:.0f} kB",
+            f"{row['onnx_kilobytes']:.0f} kB",
+            f"{row['estimator_milliseconds']:.1f} ms",
+            f"{row['onnxruntime_milliseconds']:.2f} ms",
+            f"{row['difference']:.0e}",
+        ]
+        for row in record["rows"]
+    ]
+    head = ["model file", "ONNX file", "estimator", "onnxruntime", "difference / deviation"]
+    return table([record["data"], *head], rows)
+
+
+def serving(results: Path) -> str:
+    """What a service held: one row for each figure."""
+    record = _record_if_made("serving", results)
+    if record is None:
+        return "The table is made by `make bench-serving`.\n"
+    head = f"{record['clients']} clients, {record['seconds']:.0f} s, {record['cores']} cores"
+    rows = [
+        ["requests", f"{record['requests']}"],
+        ["errors", f"{record['errors']}"],
+        ["requests per second", f"{record['requests_per_second']:.0f}"],
+        ["median latency", f"{record['median_ms']:.0f} ms"],
+        ["99% of latencies below", f"{record['p99_ms']:.0f} ms"],
+        [
+            "processor time per request",
+            f"{record['processor_ms_per_request']:.1f} ms",
+        ],
+        ["memory at the start", f"{record['megabytes_at_start']:.0f} MB"],
+        ["memory at the end", f"{record['megabytes_at_end']:.0f} MB"],
+        ["from SIGTERM to the end", f"{record['seconds_to_end']:.1f} s"],
+        ["load of the machine just before", f"{record['load_before']:.1f} processes"],
+    ]
+    return table([head, ""], rows)
+
+
 def prediction_speed(results: Path) -> str:
     """Predictions in a second, and the time for one row, beside LightGBM."""
     record = _record_if_made("prediction_speed", results)
@@ -235,9 +277,11 @@ RENDER: dict[str, Callable[[Path], str]] = {
     "branches": branches,
     "heldout": heldout,
     "loss_speed": loss_speed,
+    "onnx": onnx,
     "paper_cost": paper_cost,
     "prediction_speed": prediction_speed,
     "protocol": protocol,
+    "serving": serving,
     "start_speed": start_speed,
     "training_speed": training_speed,
 }

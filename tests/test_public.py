@@ -17,9 +17,10 @@ LAYERS = [
     {"nn"},
     {"tabular"},
     {"report", "evaluation", "paper"},
+    {"serve"},
     {"cli"},
 ]
-PACKAGES = {"nn", "tabular", "report", "evaluation", "paper", "cli"}
+PACKAGES = {"nn", "tabular", "report", "evaluation", "paper", "serve", "cli"}
 PAPER = ["data", "run", "show"]
 PUBLIC = {
     "Bins",

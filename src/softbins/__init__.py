@@ -7,7 +7,7 @@ Losses" (ICML 2018), as a PyTorch loss and distribution, and as scikit-learn est
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from softbins._core.model_file import ModelFileError
+    from softbins._core.model_content import ModelFileError
     from softbins.bins import Bins
     from softbins.histogram import Histogram
     from softbins.losses import GradientBound, HistogramLoss, gradient_bound
@@ -52,7 +52,7 @@ __all__ = [
 # Names are imported on first use: torch and scikit-learn take seconds to import, for which the
 # help of the command line should not wait, and a loss needs no scikit-learn.
 _NAMES = {
-    "_core.model_file": ["ModelFileError"],
+    "_core.model_content": ["ModelFileError"],
     "bins": ["Bins"],
     "histogram": ["Histogram"],
     "losses": ["GradientBound", "HistogramLoss", "gradient_bound"],

@@ -34,8 +34,8 @@ class Histogram(Distribution):
 
     There is one histogram for each leading index of `logits` or `probs`, and values broadcast
     against that batch shape. It is indexed and iterated like a tensor: `d[3]`, `d[:10]`, `len(d)`.
-    Values outside the bins have density zero; they are no error. All methods but those that sample,
-    pool or tilt go through `torch.export` and ONNX; the values of tensors are not checked there.
+    Values outside the bins have density zero; they are no error. All methods but those that sample
+    or pool go through `torch.export` and ONNX; the values of tensors are not checked there.
 
     Parameters
     ----------

@@ -60,7 +60,8 @@ def test_trees_take_part_unless_they_are_left_out():
     assert shares[1] == 0
 
 
-def test_the_same_seed_gives_the_same_file(folder):
+def test_the_same_seed_gives_the_same_file(folder, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
     succeeds(*FIT, "-o", "1.model")
     succeeds(*FIT, "-o", "2.model")
     succeeds(*FIT, "-o", "3.model", "--seed", "1")
@@ -115,9 +116,9 @@ def test_info_describes_a_model():
     assert (shown["epochs"], shown["calibration_rows"]) == (3, 16)
     assert shown["validation_rmse"] >= shown["validation_mae"] > 0
     text = succeeds("info", "some.model").stdout
-    assert "names             width, height\n" in text
     assert "bins              count 20, low " in text
     assert "bias of bins      discretisation " in text
+    assert "target            y\n" in text
 
 
 def test_info_leaves_out_what_a_model_has_not():
@@ -128,7 +129,7 @@ def test_info_leaves_out_what_a_model_has_not():
     text = succeeds("info", "paper.model").stdout
     assert "temperature" not in text
     assert "bias of bins" not in text
-    assert "bins" not in succeeds("info", "l2.model").stdout
+    assert "\nbins " not in succeeds("info", "l2.model").stdout
 
 
 # predict
@@ -201,7 +202,6 @@ def test_tables_with_words_truth_and_gaps(suffix):
     assert fitted["kinds"] == {"number": 1, "category": 2, "boolean": 2, "empty": 1}
     shown = json.loads(succeeds("info", "new.model", "--json").stdout)
     assert dict(zip(shown["names"], shown["kinds"], strict=True)) == KINDS
-    assert "kinds             number, category, boolean, " in succeeds("info", "new.model").stdout
     printed = succeeds("predict", "new.model", data, "-o", "-").stdout
     assert np.isfinite(np.array(printed.split()[1:], float)).all()
     # One row alone, where a label is nothing but a number, gets what it got among others.
@@ -338,3 +338,48 @@ def test_compare_shows_a_table_and_puts_a_method_that_diverged_last(monkeypatch)
         "l2      nan ± nan  nan ± nan",
     ]
     assert json.loads(succeeds(*arguments, "--json").stdout)["results"][2]["mae"] is None
+
+
+# export
+
+
+def test_export_writes_the_graph_of_a_model(folder):
+    runtime = pytest.importorskip("onnxruntime")
+    options = ["--quantiles", "0.2,0.7", "--coverage", "0.5"]
+    result = succeeds("export", "paper.model", "new.onnx", *options)
+    assert (result.stdout, result.stderr) == ("", "wrote new.onnx\n")
+    x = table()[["width", "height"]]
+    session = runtime.InferenceSession(folder / "new.onnx")
+    given = {name: x[[name]].to_numpy() for name in x.columns}
+    mean, quantiles, interval = session.run(None, given)
+    model = load("paper.model")
+    for found, expected in (
+        (mean, model.predict(x)),
+        (quantiles, model.predict_quantiles(x, (0.2, 0.7))),
+        (interval, model.predict_interval(x, 0.5)),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("always:objective")
+def test_export_says_which_model_has_no_distribution():
+    pytest.importorskip("onnxscript")
+    result = succeeds("export", "l2.model", "new.onnx")
+    assert "softbins: warning: objective: L2 predicts a number, no distribution" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["some.model", "new.model"], "a graph is written to a file that ends in .onnx"),
+        (["some.model", "nowhere/new.onnx"], "no folder 'nowhere'"),
+        (["text.model", "new.onnx"], "text.model"),
+        (["some.model", "new.onnx", "--quantiles", "1.5"], "need more than 0 and less than 1"),
+        (["some.model", "new.onnx", "--coverage", "0.999"], "needs at least 999 held-out rows"),
+    ],
+)
+def test_export_refuses_and_writes_nothing(folder, arguments, message):
+    result = run("export", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (folder / "new.onnx").exists()

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import runpy
 import signal
+import socket
 import subprocess
 import sys
 import warnings
@@ -166,7 +168,7 @@ BAD = [
         "Invalid value for '--page': p.txt: a page is written to a file that ends in .html or .htm",
     ),
     (["compare", "no.csv", "--target", "y", "--page", "p.html"], "no.csv: no such file"),
-    (["evaluate", "some.model", "data.csv"], "Missing option '--target'."),
+    (["evaluate", "some.model", "new.csv"], "new.csv: no column 'y'; the table"),
     (["evaluate", "no.model", "data.csv", "--target", "y"], "no.model: cannot read"),
     (["evaluate", "text.model", "data.csv", "--target", "y"], "text.model: not a softbins model"),
     (["evaluate", "some.model", "no.csv", "--target", "y"], "no.csv: no such file"),
@@ -196,6 +198,10 @@ BAD = [
         ["evaluate", "some.model", "data.csv", "--target", "y", "--page", "some.model"],
         "Invalid value for '--page': some.model: a page is written to",
     ),
+    (["serve", "no.model"], "no.model: cannot read"),
+    (["serve", "text.model"], "text.model: not a softbins model file"),
+    (["serve", "some.model", "--port", "65536"], "Invalid value for '--port': 65536 is not in the"),
+    (["serve", "some.model", "--host", "a.invalid"], "cannot listen at a.invalid:8000: "),
     (["info", "no.model"], "no.model: cannot read"),
     (["info", "text.model"], "text.model: not a softbins model file"),
 ]
@@ -261,6 +267,33 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch, missing, extra, 
     result = run(*arguments)
     expected = f'softbins: {missing} is not installed: pip install "softbins[{extra}]"\n'
     assert (result.exit_code, result.stderr) == (2, expected)
+
+
+@pytest.mark.parametrize("missing", ["fastapi", "uvicorn"])
+def test_a_service_names_its_extra_as_well(monkeypatch, missing):
+    for name in [name for name in sys.modules if name.startswith("softbins.serve")]:
+        monkeypatch.delitem(sys.modules, name)  # imported by other tests
+    monkeypatch.setitem(sys.modules, missing, None)
+    result = run("serve", "some.model")
+    expected = f'softbins: {missing} is not installed: pip install "softbins[serve]"\n'
+    assert (result.exit_code, result.stderr) == (2, expected)
+
+
+def test_a_port_in_use_is_one_line():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = run("serve", "some.model", "--port", port)
+    where = f"cannot listen at 127.0.0.1:{port}"
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"softbins: {where}: Address already in use; choose another\n"
+
+
+def test_a_service_prints_its_address_and_is_for_this_machine_alone(monkeypatch):
+    from softbins.serve import server
+
+    monkeypatch.setattr(server, "run", lambda app, listener, when_ready: when_ready())
+    shown = succeeds("serve", "some.model", "--port", "0").stdout
+    assert re.fullmatch(r"some\.model at http://127\.0\.0\.1:[1-9]\d*\n", shown)
 
 
 def test_without_click_the_program_says_what_to_install(monkeypatch, capsys):

@@ -3,7 +3,7 @@
 import json
 import math
 
-from softbins._core.text import aligned, json_text, shown
+from softbins._core.text import aligned, json_text, printable, shown, wrapped
 
 
 def test_text_for_people_and_for_programs():
@@ -11,3 +11,19 @@ def test_text_for_people_and_for_programs():
     assert shown({"low": 0.123456, "sizes": [1, 2]}) == "low 0.1235, sizes 1, 2"
     strange = {"a": math.nan, "b": [math.inf, 1], "c": (1.5, None)}
     assert json.loads(json_text(strange)) == {"a": None, "b": [None, 1], "c": [1.5, None]}
+
+
+def test_one_column_is_wrapped_where_a_line_would_be_too_long():
+    rows = [["name", "a few words", "1"], ["long name", "x" * 14, "2"]]
+    assert wrapped(rows, 20, column=1).splitlines() == [
+        "name       a few   1",
+        "           words",
+        "long name  xxxxxx  2",
+        "           xxxxxx",
+        "           xx",
+    ]
+    assert wrapped(rows, 80, column=1) == aligned(rows)
+
+
+def test_text_for_a_terminal_commands_nothing():
+    assert printable("Bö\n\x1b[31m\u2028😀") == "Bö\\n\\x1b[31m\\u2028😀"

@@ -21,6 +21,8 @@ import torch
 
 import softbins
 from softbins._core.model_file import read
+from softbins.tabular.model_contents import read_contents
+from softbins.tabular.model_facts import model_facts
 from softbins.tabular.summary import training_summary
 from tests.faults.mutations import file_content, mutants
 
@@ -81,6 +83,9 @@ def outcome(path):
     seconds = time.process_time() - start
     try:
         finite = all(np.isfinite(part).all() for part in predictions(model))
+        # What `softbins info` and a card make of it.
+        model_facts(read_contents(path))
+        model.card()
     except Exception as error:
         return f"loaded, then raised {error!r}", seconds
     return "loaded" if finite else "loaded, but not finite", seconds

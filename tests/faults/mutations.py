@@ -45,7 +45,7 @@ def file_content(header, tensors):
     tensors = {name: model_file._dense_copy(name, value) for name, value in tensors.items()}
     envelope = {
         "version": model_file.FORMAT_VERSION,
-        "sha256": model_file._digest(header, tensors),
+        "sha256": model_file.digest_of(header, tensors),
         "header": header,
     }
     return safetensors.torch.save(tensors, {model_file.MAGIC: json.dumps(envelope)})

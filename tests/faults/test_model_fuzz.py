@@ -7,7 +7,8 @@ models that between them have all parts: text, gaps, trees, both heads, and a mi
 import json
 import subprocess
 import sys
-from itertools import chain
+from dataclasses import fields
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,9 @@ import pandas as pd
 import pytest
 
 from softbins import HistogramRegressor, NeuralRegressor
+from softbins._core.model_file import read
+from softbins.tabular.provenance import Provenance
+from tests.faults.mutations import mutants
 from tests.tabular.quick import with_few_rounds
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +68,13 @@ def test_mutants_are_refused_or_predict_finite_numbers(models):
 def test_more_mutants_are_refused_or_predict_finite_numbers(models):
     counts = {"histogram": 5000, "mixture": 2000, "old neural": 2500, "old histogram": 500}
     check_mutants(models, seed=1, counts=counts)
+
+
+def test_mutants_reach_every_field_of_the_provenance(models):
+    header, tensors = read(models["histogram"])
+    edits = " ".join(what for what, *_ in islice(mutants(header, tensors, seed=0), 1000))
+    for field in fields(Provenance):
+        assert f"header['provenance']['{field.name}']" in edits, field.name
 
 
 def check_mutants(models, seed, counts):

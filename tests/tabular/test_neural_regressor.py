@@ -168,7 +168,7 @@ def test_an_ensemble_that_holds_nothing_out_is_the_mixture_of_its_members(fitted
     x, _ = data(30, seed=1)
     model = fitted["ensemble"]
     assert model.network_.members == 3
-    members = model.objective_.distribution(next(model._member_outputs(x)))
+    members = model.objective_.distribution(next(model._outputs(x)).members)
     assert members.batch_shape == (3, 30)
     mixed = model.predict_distribution(x)
     torch.testing.assert_close(mixed.probs, members.probs.mean(0))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+SMALLEST_POSITIVE = 5e-324
 LEAVE_OUT_OR_FILL_IN = "leave those rows out or fill them in"
 
 

@@ -65,7 +65,7 @@ def normalized_logits(logits: Tensor, validate: bool) -> Tensor:
 def normalized_probs(probs: Tensor) -> Tensor:
     """Probabilities (..., k) that sum to one, or raise `ValueError`."""
     total = require("probs", probs, low=0.0).sum(-1, keepdim=True)
-    if not (total > 0).all():
+    if not (torch.compiler.is_exporting() or (total > 0).all()):
         raise ValueError("probs: every histogram needs some probability, but one sums to 0")
     return probs / total
 
@@ -246,21 +246,51 @@ def _tilts(logits: Tensor, places: Tensor, wanted: Tensor) -> Tensor:
     # Beyond this the bin at one end has everything.
     high = (logits.amax(-1) - logits.amin(-1) + 50) / places.diff().min()
     low, tilts = -high, torch.zeros_like(high)
+    if torch.compiler.is_exporting():
+        return _exported_search(logits, places, wanted, tilts, low, high)
     searched = torch.arange(len(logits), device=logits.device)
     for _ in range(MAX_SEARCH_STEPS):
-        tilt = tilts[searched]
-        probs = torch.softmax(logits[searched] + tilt.unsqueeze(-1) * places, -1)
-        reached = probs @ places
-        miss = wanted[searched] - reached
-        variance = (probs * (places - reached.unsqueeze(-1)).square()).sum(-1)
-        low[searched] = torch.where(miss > 0, tilt, low[searched])
-        high[searched] = torch.where(miss < 0, tilt, high[searched])
-        newton = tilt + miss / variance.clamp_min(1e-300)
-        inside = (newton > low[searched]) & (newton < high[searched])
-        better = torch.where(inside, newton, (low[searched] + high[searched]) / 2)
-        far = miss.abs() > MEAN_TOLERANCE
-        tilts[searched] = torch.where(far, better, tilt)
+        rows = (part[searched] for part in (logits, wanted, tilts, low, high))
+        tilts[searched], low[searched], high[searched], far = _search_step(places, *rows)
         searched = searched[far]
         if not len(searched):
             break
     return tilts
+
+
+def _search_step(
+    places: Tensor, logits: Tensor, wanted: Tensor, tilts: Tensor, low: Tensor, high: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Better tilts, a narrower bracket [low, high] of each, and which tilts were not good enough.
+
+    A step of Newton's method, or half of the bracket where that would leave it.
+    """
+    probs = torch.softmax(logits + tilts.unsqueeze(-1) * places, -1)
+    reached = probs @ places
+    miss = wanted - reached
+    variance = (probs * (places - reached.unsqueeze(-1)).square()).sum(-1)
+    low = torch.where(miss > 0, tilts, low)
+    high = torch.where(miss < 0, tilts, high)
+    newton = tilts + miss / variance.clamp_min(1e-300)
+    inside = (newton > low) & (newton < high)
+    better = torch.where(inside, newton, (low + high) / 2)
+    far = miss.abs() > MEAN_TOLERANCE
+    return torch.where(far, better, tilts), low, high, far
+
+
+def _exported_search(
+    logits: Tensor, places: Tensor, wanted: Tensor, tilts: Tensor, low: Tensor, high: Tensor
+) -> Tensor:
+    """The search as one loop of the exported graph, until all rows together are done."""
+    from torch._higher_order_ops.while_loop import while_loop
+
+    def goes_on(step: Tensor, far: Tensor, *_state: Tensor) -> Tensor:
+        return far.any() & (step < MAX_SEARCH_STEPS)
+
+    def body(step: Tensor, _far: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        *found, far = _search_step(places, logits, wanted, *state)
+        return step + 1, far, *found
+
+    start = torch.zeros((), dtype=torch.int64), torch.ones_like(high, dtype=torch.bool)
+    found: tuple[Tensor, ...] = while_loop(goes_on, body, (*start, tilts, low, high))
+    return found[2]

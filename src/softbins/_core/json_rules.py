@@ -10,6 +10,7 @@ thousands of digits, and Python's own parser takes NaN.
 
 from __future__ import annotations
 
+import re
 import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -80,15 +81,17 @@ class OneOf(Rule):
 
 @dataclass(frozen=True)
 class Text(Rule):
-    """Any text."""
+    """Text, all of which matches the pattern if there is one."""
+
+    pattern: str | None = None
 
     def check(self, place: str, value: Any) -> None:
-        """Raise unless it is text."""
-        if type(value) is not str:
+        """Raise unless it is such text."""
+        if type(value) is not str or (self.pattern and not re.fullmatch(self.pattern, value)):
             self._refuse(place, value)
 
     def __str__(self) -> str:
-        return "text"
+        return "text" if self.pattern is None else f"text such as {self.pattern}"
 
 
 @dataclass(frozen=True)

@@ -1,58 +1,37 @@
 """Model files: named tensors and a JSON header in one safetensors file, whole or not at all.
 
-The file is plain safetensors, which any safetensors reader opens and which holds data only:
-reading it executes nothing. Its metadata has one entry, "softbins", a JSON object of the format's
-version, the header, and a SHA-256 digest of everything else. One entry and sorted keys, because
-then equal contents give equal files. The digest finds damage. It is no signature: whoever can
-change the file can also renew the digest.
+`model_content` says what is in such a file, and reads it without torch.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import os
-from typing import Any, BinaryIO
+from typing import Any
 
 import safetensors.torch
 import torch
 from torch import Tensor
 
-from softbins._core.files import FilePath, checked_path, explained, mode_of_file, write_whole
+from softbins._core.files import FilePath, checked_path, write_whole
+from softbins._core.model_content import (
+    DTYPES,
+    FORMAT_VERSION,
+    MAGIC,
+    ModelFileError,
+    StoredTensor,
+    compact_json,
+    damaged,
+    digest,
+    read_stored,
+)
 
-MAGIC = "softbins"
-FORMAT_VERSION = 1
+__all__ = ["ModelFileError", "digest_of", "read", "write"]
 
-# Bounds within which whatever can be written can also be read, by every Python and safetensors:
-# Python promises to parse 640 digits of an integer, and safetensors 100 MB of header.
+# Within this, whatever can be written can also be read, by every Python.
 _DEEPEST_HEADER = 100
 _LONGEST_INTEGER = 2048
-_LONGEST_HEADER = 10_000_000
-_LONGEST_PREAMBLE = 100_000_000
 
-# Kinds of numbers that every safetensors since 0.4 gives back unchanged.
-_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-_DTYPES = (*_FLOATS, *_INTEGERS, torch.bool)
-
-
-class ModelFileError(ValueError):
-    """A file that cannot be a model: foreign, cut short, damaged, changed, or too new.
-
-    Raised by `softbins.load`; the message names the file and the way out.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from softbins import ModelFileError, load
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     try:
-    ...         load(file.name)
-    ...     except ModelFileError:
-    ...         print("not a model")
-    not a model
-    """
+_DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in DTYPES.values()}
 
 
 def write(path: FilePath, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -71,30 +50,41 @@ def write(path: FilePath, header: dict[str, Any], tensors: dict[str, Tensor]) ->
     copies = {_checked_name(name): _dense_copy(name, value) for name, value in tensors.items()}
     envelope = {
         "version": FORMAT_VERSION,
-        "sha256": _digest(header, copies),
+        "sha256": digest_of(header, copies),
         "header": header,
     }
-    write_whole(path, safetensors.torch.save(copies, metadata={MAGIC: _text(envelope)}))
+    write_whole(path, safetensors.torch.save(copies, metadata={MAGIC: compact_json(envelope)}))
 
 
 def read(path: FilePath) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The header and the tensors of a model file, by sorted name, after everything was verified.
 
-    The tensors are on the CPU and own their memory. Any fault of the content raises
-    `ModelFileError`; a path that cannot be read raises `OSError` (`FileNotFoundError`,
-    `IsADirectoryError`, ...). "~" is not expanded.
+    The tensors are on the CPU and own their memory. Errors are those of `read_stored`.
     """
-    place = checked_path(path)
+    header, stored = read_stored(path)
     try:
-        with _opened(place) as file:
-            envelope = _envelope(place, file)
-            _require_known_version(place, envelope)
-            file.seek(0)
-            data = file.read()
-    except OSError as error:
-        raise explained("read", place, error) from error
-    tensors = _parsed_tensors(place, data)
-    return _verified_header(place, envelope, tensors), tensors
+        return header, {name: _tensor(part) for name, part in stored.items()}
+    # What torch makes of an impossible shape.
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
+        raise damaged(checked_path(path), "its tensors cannot be parsed") from error
+
+
+def digest_of(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    """The digest of a file with this header and these dense tensors on the CPU."""
+    return digest(header, {name: _stored(value) for name, value in tensors.items()})
+
+
+def _stored(value: Tensor) -> StoredTensor:
+    name = str(value.dtype).removeprefix("torch.")
+    data = value.reshape(-1).view(torch.uint8).numpy().data
+    return StoredTensor(name, tuple(value.shape), data)
+
+
+def _tensor(part: StoredTensor) -> Tensor:
+    dtype = _DTYPES[part.dtype]
+    if 0 in part.shape:
+        return torch.empty(part.shape, dtype=dtype)
+    return torch.frombuffer(part.data, dtype=dtype).reshape(part.shape)
 
 
 def _require_plain(value: Any, place: str, depth: int) -> None:
@@ -153,95 +143,9 @@ def _dense_copy(name: str, value: Tensor) -> Tensor:
     """A contiguous copy on the CPU, which shares nothing with the others or with the training."""
     if not isinstance(value, Tensor):
         raise ValueError(f"tensors[{name!r}]: need a tensor, got {type(value).__name__}")
-    if value.dtype not in _DTYPES or value.layout != torch.strided or value.is_meta:
-        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
+    if value.dtype not in _DTYPES.values() or value.layout != torch.strided or value.is_meta:
         raise ValueError(
             f"tensors[{name!r}]: cannot store a {value.layout} tensor of {value.dtype} on "
-            f"{value.device}; need a dense one with values, of {known}"
+            f"{value.device}; need a dense one with values, of {', '.join(_DTYPES)}"
         )
     return value.detach().cpu().clone(memory_format=torch.contiguous_format)
-
-
-def _digest(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
-    names = sorted(tensors)
-    # JSON says where it ends and the layout how many bytes belong to whom: nothing can be moved
-    # from one part to another without changing what is digested.
-    layout = [[name, str(tensors[name].dtype), list(tensors[name].shape)] for name in names]
-    text = _text([FORMAT_VERSION, header, layout])
-    if len(text) > _LONGEST_HEADER:
-        raise ValueError(f"header: {len(text)} characters as JSON are too many; use tensors")
-    digest = hashlib.sha256(text.encode())
-    for name in names:
-        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
-
-
-def _opened(place: str) -> BinaryIO:
-    mode_of_file(place)
-    return open(place, "rb")
-
-
-def _envelope(place: str, file: BinaryIO) -> dict[str, Any]:
-    """The entry of ours in the file's metadata, read without the tensors behind it."""
-    try:
-        length = int.from_bytes(file.read(8), "little")
-        # The length is what the file claims. Only as much is read as there really is.
-        if length > min(os.fstat(file.fileno()).st_size - 8, _LONGEST_PREAMBLE):
-            raise ValueError("foreign or cut short")
-        envelope = json.loads(json.loads(file.read(length))["__metadata__"][MAGIC])
-        if type(envelope) is not dict:
-            raise ValueError("its softbins entry is not an object")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelFileError(
-            f"{place}: not a softbins model file, or only a piece of one; give the path of a "
-            "file that softbins saved, or save the model again"
-        ) from error
-    return envelope
-
-
-def _require_known_version(place: str, envelope: dict[str, Any]) -> None:
-    version = envelope.get("version")
-    if type(version) is not int or version < 1:
-        raise _damaged(place, "no valid format version")
-    if version > FORMAT_VERSION:
-        raise ModelFileError(
-            f"{place}: written by a newer softbins (format {version}, this one reads up to "
-            f"{FORMAT_VERSION}); upgrade softbins"
-        )
-
-
-def _parsed_tensors(place: str, data: bytes) -> dict[str, Tensor]:
-    try:
-        tensors = safetensors.torch.load(data)
-    except MemoryError:
-        raise
-    # Its Rust half raises SafetensorError, its Python half KeyError, AssertionError and what
-    # torch makes of an impossible shape. All of them mean that the file is not as we wrote it.
-    except Exception as error:
-        raise _damaged(place, "its tensors cannot be parsed") from error
-    return {name: tensors[name] for name in sorted(tensors)}
-
-
-def _verified_header(
-    place: str, envelope: dict[str, Any], tensors: dict[str, Tensor]
-) -> dict[str, Any]:
-    header = envelope.get("header")
-    if type(header) is not dict:
-        raise _damaged(place, "no valid header")
-    try:
-        digest = _digest(header, tensors)
-    # A NaN, or a depth or length, that `write` does not write.
-    except (ValueError, RecursionError) as error:
-        raise _damaged(place, "no valid header") from error
-    if digest != envelope.get("sha256"):
-        raise _damaged(place, "the digest does not match the content")
-    return header
-
-
-def _damaged(place: str, reason: str) -> ModelFileError:
-    advice = "restore a copy of it or save the model again"
-    return ModelFileError(f"{place}: damaged or changed after it was written ({reason}); {advice}")

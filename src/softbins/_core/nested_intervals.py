@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from softbins._core.sorted_search import insertion_index
 from softbins.histogram import Histogram
 
 Kind = Literal["shortest", "central"]
@@ -35,7 +36,7 @@ class Arm(NamedTuple):
     def rest_at(self, place: Tensor) -> Tensor:
         """The probability left outside when the end first comes to a place; both (n,)."""
         place = place.unsqueeze(-1)
-        index = torch.searchsorted(self.place, place)
+        index = insertion_index(self.place, place)
         start, end = _around(self.place, index)
         share = _share(place - start, end - start, otherwise=0.0)
         return torch.lerp(*_around(self.rest, index), share).squeeze(-1)
@@ -43,7 +44,7 @@ class Arm(NamedTuple):
     def place_at(self, rest: Tensor) -> Tensor:
         """Where the end is when this probability is left outside, rounded outwards; both (n,)."""
         rest = (rest.clamp_min(0) * (1 - SLACK)).unsqueeze(-1)
-        index = torch.searchsorted(-self.rest, -rest, right=True)
+        index = insertion_index(-self.rest, -rest, right=True)
         before, after = _around(self.rest, index)
         start, end = _around(self.place, index)
         reached = torch.lerp(start, end, _share(before - rest, before - after, otherwise=1.0))

@@ -9,7 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from softbins._core.tensor_checks import LARGEST, SMALLEST_POSITIVE, require
+from softbins._core.checks import SMALLEST_POSITIVE
+from softbins._core.tensor_checks import LARGEST, require
 from softbins.bins import Bins
 
 Outside = Literal["clamp", "error", "tail"]

@@ -15,10 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softbins._core.checks import bad_values_message
+from softbins._core.checks import SMALLEST_POSITIVE, bad_values_message
 
 LARGEST = sys.float_info.max
-SMALLEST_POSITIVE = 5e-324
 NO_SOFTMAX_HINT = (
     "lower the learning rate, or look for NaN and infinity in the inputs of the network"
 )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
+
+MIN_WRAPPED_WIDTH = 6
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
@@ -15,6 +19,25 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(row).rstrip() for row in padded)
 
 
+def wrapped(rows: Sequence[Sequence[str]], width: int, column: int) -> str:
+    """Aligned text of at most so many characters in a line, in which one column may be broken."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    rest = sum(widths) - widths[column] + 2 * (len(widths) - 1)
+    room, lines = max(width - rest, MIN_WRAPPED_WIDTH), []
+    for row in rows:
+        first, *more = textwrap.wrap(row[column], room, break_on_hyphens=False) or [""]
+        lines.append([*row[:column], first, *row[column + 1 :]])
+        lines += [[""] * column + [part] + [""] * (len(row) - column - 1) for part in more]
+    return aligned(lines)
+
+
+def printable(text: str) -> str:
+    """Text in one line that does nothing to a terminal: what cannot be shown is escaped."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
 def shown(value: Any) -> str:
     """A value as text for people: numbers with four digits, lists and dicts without brackets."""
     if isinstance(value, dict):
@@ -22,6 +45,12 @@ def shown(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(shown, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """A question in brackets about the known name that is most like an unknown one, if any is."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def json_text(value: Any) -> str:

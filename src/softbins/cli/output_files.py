@@ -11,6 +11,7 @@ from softbins._core.files import write_whole
 
 PICTURE_SUFFIXES = (".svg", ".png", ".pdf")
 PAGE_SUFFIXES = (".html", ".htm")
+ONNX_SUFFIX = ".onnx"
 
 
 def check_new_file(path: str | Path) -> None:
@@ -53,6 +54,12 @@ def check_svg_name(name: str) -> None:
     """Raise unless a file's suffix says that it is an SVG picture."""
     if Path(name).suffix.lower() != ".svg":
         raise ValueError(f"{name}: this picture is written to a file that ends in .svg")
+
+
+def check_onnx_name(name: str) -> None:
+    """Raise unless a file's suffix says that it is an ONNX graph."""
+    if Path(name).suffix.lower() != ONNX_SUFFIX:
+        raise ValueError(f"{name}: a graph is written to a file that ends in {ONNX_SUFFIX}")
 
 
 def check_drawings(paths: Iterable[Path | None], *inputs: Path) -> None:

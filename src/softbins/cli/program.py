@@ -22,7 +22,10 @@ except ImportError as error:
 from softbins.cli.options import examples
 
 # Each is a function of its own name in a module of that name in `softbins.cli.commands`.
-COMMANDS = ("compare", "evaluate", "explain", "fit", "info", "paper", "predict")
+COMMANDS = (
+    *("compare", "evaluate", "explain", "export", "fit"),
+    *("info", "paper", "predict", "serve"),
+)
 BAD_INPUT, INTERRUPTED = 2, 130
 
 
@@ -102,7 +105,7 @@ def _show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
     epilog=examples(
         "fit houses.csv --target price -o houses.model",
         "predict houses.model new.csv -o predicted.csv --interval 0.9",
-        "evaluate houses.model sold.csv --target price --page houses.html",
+        "evaluate houses.model sold.csv --page houses.html",
         "compare houses.csv --target price --plot errors.svg",
     ),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softbins._core.extras import optional_import
+from softbins._core.text import did_you_mean
 from softbins.cli.table_files import TableError
 
 if TYPE_CHECKING:
@@ -152,10 +152,8 @@ def _check_present(frame: Any, names: Sequence[str]) -> None:
     missing = [name for name in names if name not in present]
     if not missing:
         return
-    close = {name: difflib.get_close_matches(name, present, n=1) for name in missing}
     listed = ", ".join(
-        f"{name!r} (did you mean {close[name][0]!r}?)" if close[name] else f"{name!r}"
-        for name in missing[:MAX_MISSING_COLUMNS_SHOWN]
+        f"{name!r}{did_you_mean(name, present)}" for name in missing[:MAX_MISSING_COLUMNS_SHOWN]
     )
     noun = "column" if len(missing) == 1 else "columns"
     raise TableError(f"no {noun} {listed}; the table has {_short_list(present)}")

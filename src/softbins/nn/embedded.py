@@ -16,13 +16,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from softbins.nn.embedded_pass import (
-    Activation,
     ForwardPass,
     PeriodicEmbedding,
     Structure,
     TrainingStep,
 )
 from softbins.nn.random import member_generator
+from softbins.nn.settings import Activation
 from softbins.nn.stack import StackedMLP
 
 

@@ -10,14 +10,15 @@ take as long as the matrix products of narrow networks, and a tenth as long as t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-Activation = Literal["silu", "relu"]
+from softbins.nn.settings import Activation
+
 Gradients = tuple[Tensor | None, ...]
 
 EMBEDDING_PARAMETERS = 4  # tensors: frequencies, phases, weights and offsets

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -18,26 +18,12 @@ from torch import Tensor
 
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.objectives import HistogramObjective
-from softbins.nn.settings import Settings
+from softbins.nn.settings import HeadSettings, Settings
 from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import EVALUATION_CHUNK, MemberData, Trainer
 
 MAX_TARGETS_FOR_START = 10_000  # targets whose common distribution is where the training starts
 SMALLEST_START_WEIGHT = 1e-6  # of a bin in that distribution, whose logarithm has to be finite
-
-
-@dataclass(frozen=True)
-class HeadSettings:
-    """How a head is trained, on top of the settings that it shares with the networks."""
-
-    steps: int
-    """Steps to take, if the limits of epochs allow it."""
-    min_epochs: int
-    max_epochs: int
-    learning_rate: float
-    max_batch_size: int
-    max_units: int
-    """Hidden units of all members and rows to hold in memory: beyond, rows are left out."""
 
 
 class Head(NamedTuple):

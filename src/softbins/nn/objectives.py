@@ -15,30 +15,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.distributions import Categorical, MixtureSameFamily, Normal
+from torch.distributions import Normal
 
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 from softbins.losses import HistogramLoss
+from softbins.nn.settings import METHODS
 from softbins.targets import Gaussian, OneBin, Target, TwoHot, UniformMix
 
-METHODS = (
-    "l2",
-    "l1",
-    "l2-noise",
-    "l2-clipping",
-    "l2-softmax",
-    "hl-onebin",
-    "hl-uniform",
-    "hl-gaussian",
-    "mdn",
-    "l2-many",
-)
 Parameter = float | Tensor
 
 MIN_WEIGHT_FOR_LOG = 1e-30  # stands for a weight of 0, whose logarithm would be infinite
@@ -339,13 +329,22 @@ class MixtureDensity(Objective):
     def distribution(self, outputs: Tensor) -> Histogram:
         """The mixture on fine bins that reach half a range beyond [low, high]."""
         logits, means, widths = self._parts(outputs)
-        mixture = MixtureSameFamily(Categorical(logits=logits), Normal(means, widths))
+        edges = self._scaled_edges.to(outputs.device).unsqueeze(-1)
+        # Not validated by torch, which cannot do it in an export; a histogram finds NaN itself.
+        gaussians = Normal(means.unsqueeze(-2), widths.unsqueeze(-2), validate_args=False)
+        cdf = (gaussians.cdf(edges) * logits.softmax(-1).unsqueeze(-2)).sum(-1)
+        probs = cdf.diff(dim=-1).clamp_min(0)
+        return Histogram(self._bins, probs=probs + MIN_MIXTURE_BIN_PROBABILITY)
+
+    @cached_property
+    def _scaled_edges(self) -> Tensor:
+        """The edges of the bins that show the mixture, where targets lie in [0, 1]."""
         ends = (-MIXTURE_HISTOGRAM_MARGIN, 1 + MIXTURE_HISTOGRAM_MARGIN)
-        edges = torch.linspace(*ends, MIXTURE_HISTOGRAM_BINS + 1, device=outputs.device)
-        shape = (-1, *(1,) * (outputs.ndim - 1))
-        probs = mixture.cdf(edges.view(shape)).diff(dim=0).movedim(0, -1).clamp_min(0)
-        bins = Bins(self._unscaled(edges.double()))
-        return Histogram(bins, probs=probs + MIN_MIXTURE_BIN_PROBABILITY)
+        return torch.linspace(*ends, MIXTURE_HISTOGRAM_BINS + 1)
+
+    @cached_property
+    def _bins(self) -> Bins:
+        return Bins(self._unscaled(self._scaled_edges.double()))
 
     def outputs_for(self, y: Tensor) -> Tensor:
         """All components on the target, as narrow as they may be."""

@@ -9,28 +9,14 @@ fast, and is no larger than on a member's own rows. Then two members go on, in t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from softbins.nn.settings import Progress, Settings
+from softbins.nn.settings import Progress, PruningRule, Settings
 from softbins.nn.trainer import MemberData, Network, Trainer
-
-
-@dataclass(frozen=True)
-class PruningRule:
-    """When members are pruned, and how much longer the two that are left may learn."""
-
-    decide_after: float
-    """Share of the epochs after which it is decided."""
-    max_gap: float
-    """Largest error on held-out rows, as a multiple of that on a member's own rows."""
-    max_remaining: float
-    """Largest error on held-out rows, as a multiple of that after half as many epochs."""
-    speedup: float
-    """How much faster a member of a pair is trained than one of the whole stack."""
 
 
 def train_and_prune(

@@ -1,4 +1,7 @@
-"""How a stack is trained: the numbers that the training loop needs."""
+"""How a stack is trained: the names of choices, and the numbers that the training loop needs.
+
+Nothing here needs torch, so that a model file can be described without it.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,24 @@ from typing import Literal, get_args
 
 from softbins._core.checks import require_number
 
+Activation = Literal["silu", "relu"]
 Part = Literal["train", "validation"]
 Monitor = Literal["objective", "mae", "rmse"]
 Schedule = Literal["constant", "cosine"]
+# The objectives that a network may have, by name.
+METHODS = (
+    "l2",
+    "l1",
+    "l2-noise",
+    "l2-clipping",
+    "l2-softmax",
+    "hl-onebin",
+    "hl-uniform",
+    "hl-gaussian",
+    "mdn",
+    "l2-many",
+)
+MAX_WIDENING = 1.1  # of a hidden layer, as a factor: a layer that would grow by more is left alone
 # Called after every epoch with the epoch, the number of epochs, the seconds so far, and a summary.
 Progress = Callable[[int, int, float, dict[str, float]], None]
 
@@ -69,3 +87,31 @@ class Settings:
             raise ValueError(f"monitor: expected one of {get_args(Monitor)}, got {self.monitor!r}")
         if self.schedule not in get_args(Schedule):
             raise ValueError(f"schedule: expected 'constant' or 'cosine', got {self.schedule!r}")
+
+
+@dataclass(frozen=True)
+class HeadSettings:
+    """How a head is trained, on top of the settings that it shares with the networks."""
+
+    steps: int
+    """Steps to take, if the limits of epochs allow it."""
+    min_epochs: int
+    max_epochs: int
+    learning_rate: float
+    max_batch_size: int
+    max_units: int
+    """Hidden units of all members and rows to hold in memory: beyond, rows are left out."""
+
+
+@dataclass(frozen=True)
+class PruningRule:
+    """When members are pruned, and how much longer the two that are left may learn."""
+
+    decide_after: float
+    """Share of the epochs after which it is decided."""
+    max_gap: float
+    """Largest error on held-out rows, as a multiple of that on a member's own rows."""
+    max_remaining: float
+    """Largest error on held-out rows, as a multiple of that after half as many epochs."""
+    speedup: float
+    """How much faster a member of a pair is trained than one of the whole stack."""

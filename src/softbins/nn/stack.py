@@ -22,10 +22,10 @@ from torch import Tensor, nn
 
 from softbins._core.checks import require_number
 from softbins.nn.random import member_generator
+from softbins.nn.settings import MAX_WIDENING
 
 # Matrix products run at full speed on widths that fill vector registers of this many floats.
 VECTOR_REGISTER_FLOATS = 16
-MAX_WIDENING = 1.1  # of a hidden layer, as a factor: a layer that would grow by more is left alone
 
 
 class Stack(nn.Module):

@@ -13,8 +13,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from torch import Tensor
 
-from softbins.nn.objectives import METHODS, Objective, make_objective
-from softbins.nn.settings import Progress, Settings
+from softbins.nn.objectives import Objective, make_objective
+from softbins.nn.settings import METHODS, Progress, Settings
 from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import MemberData, Trainer
 

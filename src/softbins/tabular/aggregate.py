@@ -20,6 +20,7 @@ from softbins.calibration import Conformal, Kind, Temperature
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.tabular.defaults import Defaults
+from softbins.tabular.objectives import TwoHeadObjective
 from softbins.tabular.sharpness import (
     HeldOut,
     fit_sharpness,
@@ -42,7 +43,7 @@ class Outputs:
     """
 
     members: Tensor
-    trees: Array | None
+    trees: Array | Tensor | None = None
 
     def mean(self, objective: Objective) -> Tensor:
         """The mean (n,) of what the members predict."""
@@ -55,6 +56,15 @@ class Outputs:
         Logarithms are averaged, to which a member's normalization only adds a constant.
         """
         return objective.distribution(self.members.mean(0, dtype=torch.float64))
+
+    def mixture(self, objective: Objective) -> Histogram:
+        """The mean of the members' probabilities, moved to the mean of what they predict."""
+        members = objective.distribution(self.members.double())
+        mixed = Histogram(members.bins, logits=members.probs.mean(0).log())
+        if not isinstance(objective, TwoHeadObjective):
+            return mixed
+        # Of two histograms the sharp one has the shape, and the blurred one the mean.
+        return mixed.with_mean(self.mean(objective))
 
     def __getitem__(self, rows: slice) -> Outputs:
         """The same for some of the rows."""
@@ -155,6 +165,13 @@ class Aggregator:
         """Means, and the ends of central intervals (n, 3), from the same outputs."""
         return torch.cat([self.mean(outputs).unsqueeze(-1), self.interval(outputs, coverage)], -1)
 
+    def both_distributions(self, outputs: Outputs) -> tuple[Histogram, Histogram]:
+        """`distribution` and `interval_distribution`, computed once if they are the same."""
+        predicted = self.distribution(outputs)
+        if self.interval_temperature == self.temperature:
+            return predicted, predicted
+        return predicted, self.interval_distribution(outputs)
+
     def _distribution_at(self, temperature: Temperature, outputs: Outputs) -> Histogram:
         predicted = split_bins(outputs.pooled(self.objective), self.bin_splits)
         return temperature.apply(predicted).with_mean(self.mean(outputs))
@@ -196,17 +213,17 @@ class Aggregator:
 def _blend(mean: Tensor, outputs: Outputs, tree_share: float) -> Tensor:
     if outputs.trees is None or tree_share == 0:
         return mean
-    return torch.lerp(mean, torch.from_numpy(outputs.trees), tree_share)
+    return torch.lerp(mean, torch.as_tensor(outputs.trees), tree_share)
 
 
 def _tree_share(
-    mean: Tensor, trees: Array | None, y: Tensor, weight: Tensor | None, min_gain: float
+    mean: Tensor, trees: Array | Tensor | None, y: Tensor, weight: Tensor | None, min_gain: float
 ) -> float:
     """The share of the trees with the least squared error, 0 unless it is worth their trouble."""
     if trees is None:
         return 0.0
     weights = torch.ones_like(y) if weight is None else weight
-    gap, error = torch.from_numpy(trees) - mean, y - mean
+    gap, error = torch.as_tensor(trees) - mean, y - mean
     inner = (weights * gap.square()).sum()
     if inner == 0:
         return 0.0

@@ -19,17 +19,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from softbins._core.files import write_whole
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.nn.stack import StackedMLP
 from softbins.tabular import persistence, validation
+from softbins.tabular.aggregate import Outputs
+from softbins.tabular.card import model_card
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
 from softbins.tabular.device import one_thread
-from softbins.tabular.explain import explain
-from softbins.tabular.explanation import Explanation
+from softbins.tabular.explain import ExplainsPredictions
 from softbins.tabular.frame_output import frame_like, summary_columns
 from softbins.tabular.html_repr import ShowsWhatWasChosen
+from softbins.tabular.provenance import Provenance, time_of_fit
 from softbins.tabular.scaling import Scaling
 
 Array = NDArray[np.float64]
@@ -42,15 +45,17 @@ PREDICTION_CHUNK = 512
 ROWS_OF_A_BLOCK = 16
 
 
-class StackedRegressor(ShowsWhatWasChosen, RegressorMixin, BaseEstimator):
+class StackedRegressor(ShowsWhatWasChosen, ExplainsPredictions, RegressorMixin, BaseEstimator):
     """A stack of networks with an objective: all but the choice of both."""
 
     _chunk_size = PREDICTION_CHUNK
     categorical_features: Any
+    random_state: Any
     objective_: Objective
     network_: StackedMLP
     scaling_: Scaling
     columns_: Columns
+    provenance_: Provenance | None
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train on a table.
@@ -71,9 +76,13 @@ class StackedRegressor(ShowsWhatWasChosen, RegressorMixin, BaseEstimator):
         Self
             The fitted estimator. If fitting fails, the estimator stays as it was.
         """
+        fitted_at = time_of_fit()
         data, names = self._training_data(X, y, sample_weight)
         with one_thread():
-            fitted = self._fit(data)
+            fitted, scores = self._fit(data)
+        fitted["provenance_"] = Provenance.of_fit(
+            data, fitted_at=fitted_at, y=y, random_state=self.random_state, scores=scores
+        )
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 delattr(self, name)
@@ -93,8 +102,8 @@ class StackedRegressor(ShowsWhatWasChosen, RegressorMixin, BaseEstimator):
         names = ("n_features_in_", "feature_names_in_")
         return data, {name: getattr(probe, name) for name in names if hasattr(probe, name)}
 
-    def _fit(self, data: TrainingData) -> dict[str, Any]:
-        """What a fit finds out, by the names of the attributes."""
+    def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
+        """What a fit finds out, by the names of the attributes, and errors on held-out rows."""
         raise NotImplementedError
 
     # Prediction
@@ -220,43 +229,6 @@ class StackedRegressor(ShowsWhatWasChosen, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return frame_like(X, summary_columns(self, X, coverage, quantiles))
 
-    def explain(
-        self,
-        X: Any,
-        background: Any = None,
-        *,
-        coverage: float = 0.9,
-        orders: int = 2,
-        random_state: Any = 0,
-    ) -> Explanation:
-        """Explain predictions: what each column adds to the mean and to the interval's width.
-
-        Contributions are Shapley values, by the library shap: ``pip install "softbins[explain]"``.
-        They and what is predicted on average over the background add up to the prediction.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n_samples, n_features)
-            The rows to explain, with the columns that `fit` had.
-        background : array or data frame of shape (n_rows, n_features), optional
-            Rows to compare with, such as those of training, of which 100 are drawn if there are
-            more. By default those of X.
-        coverage : float, default=0.9
-            Probability of the interval whose width is explained.
-        orders : int, default=2
-            In how many random orders, each forward and backward, columns become known. One is
-            exact where no more than two columns act together; time grows with it.
-        random_state : int, RandomState instance or None, default=0
-            A number gives the same explanation again.
-
-        Returns
-        -------
-        Explanation
-            The contributions, as arrays, as a frame, as text or as a picture.
-        """
-        check_is_fitted(self)
-        return explain(self, X, background, coverage, orders, random_state)
-
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw random targets from the predicted distribution of each row.
 
@@ -287,19 +259,19 @@ class StackedRegressor(ShowsWhatWasChosen, RegressorMixin, BaseEstimator):
 
     def _means(self, X: Any) -> Iterator[Tensor]:
         """Predicted means, a chunk of rows at a time."""
-        for outputs in self._member_outputs(X):
-            yield self.objective_.decode(outputs).mean(0)
+        for outputs in self._outputs(X):
+            yield outputs.mean(self.objective_)
 
     def _distributions(self, X: Any) -> Iterator[Histogram]:
         """Predicted distributions, a chunk of rows at a time: all at once may fill the memory."""
-        for outputs in self._member_outputs(X):
-            yield mixture(self.objective_.distribution(outputs))
+        for outputs in self._outputs(X):
+            yield outputs.mixture(self.objective_)
 
-    def _member_outputs(self, X: Any) -> Iterator[Tensor]:
-        """The members' outputs (members, rows, outputs), a chunk of rows at a time."""
+    def _outputs(self, X: Any) -> Iterator[Outputs]:
+        """What the members say, a chunk of rows at a time."""
         features = self._features(X)
         for rows in self._chunks(features):
-            yield self._outputs_of(features[rows])
+            yield Outputs(self._apply(self.network_, features[rows]))
 
     def _features(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -309,10 +281,6 @@ class StackedRegressor(ShowsWhatWasChosen, RegressorMixin, BaseEstimator):
         """The rows that go through the networks at a time."""
         starts = range(0, len(features), self._chunk_size)
         return [slice(start, start + self._chunk_size) for start in starts]
-
-    def _outputs_of(self, features: Array) -> Tensor:
-        """The members' outputs (members, rows, outputs)."""
-        return self._apply(self.network_, features)
 
     @torch.no_grad()
     def _apply(self, network: Callable[[Tensor], Tensor], features: Array) -> Tensor:
@@ -340,6 +308,68 @@ class StackedRegressor(ShowsWhatWasChosen, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         persistence.save(self, path)
 
+    def to_onnx(
+        self,
+        path: str | os.PathLike[str],
+        quantiles: float | Sequence[float] | None = (0.1, 0.5, 0.9),
+        coverage: float | None = 0.9,
+    ) -> None:
+        """Write the fitted estimator as an ONNX graph, to be run without Python.
+
+        The graph takes the raw columns, each as an input of shape (n, 1) with the column's name,
+        or "column_0" and so on. Text categories are tensor(string), and all other columns
+        tensor(double) with NaN for a gap. Outputs are "mean" (n,), "quantiles" (n, levels) and
+        "interval" (n, 2), all tensor(double); a name that a column has gets an underscore.
+        Needs the extra `softbins[onnx]`.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file. It is written whole, or left as it was.
+        quantiles : float, sequence of float or None, default=(0.1, 0.5, 0.9)
+            Levels between 0 and 1, or None for no quantiles.
+        coverage : float or None, default=0.9
+            Probability that the target lies in the interval, between 0 and 1, or None for no
+            interval. It is that of `predict_interval`: calibrated where that is.
+
+        Raises
+        ------
+        ValueError
+            If two columns have one name, or a category is a text of more than 80 bytes.
+
+        Warns
+        -----
+        UserWarning
+            If the objective has no distribution. Only the mean is written then.
+        """
+        check_is_fitted(self)
+        from softbins.tabular.onnx_export.program import write_onnx
+
+        write_onnx(self, path, quantiles, coverage)
+
+    def card(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Write a page about the fitted estimator, in Markdown.
+
+        It has what `provenance_` has: what the model learnt from, with the kinds and ranges of
+        all columns, and scores on held-out rows; and what the model is made of, its parameters,
+        and known limits.
+
+        Parameters
+        ----------
+        path : str or path-like, optional
+            The file to write it to as well, whole or not at all.
+
+        Returns
+        -------
+        str
+            The page.
+        """
+        check_is_fitted(self)
+        text = model_card(persistence.contents_of(self))
+        if path is not None:
+            write_whole(path, text.encode())
+        return text
+
     def _state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What a kind of estimator adds to a model file: header and tensors."""
         raise NotImplementedError
@@ -356,11 +386,6 @@ class StackedRegressor(ShowsWhatWasChosen, RegressorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")
-
-
-def mixture(members: Histogram) -> Histogram:
-    """The mean of the members' probabilities."""
-    return Histogram(members.bins, logits=members.probs.mean(0).log())
 
 
 def as_numpy(values: Tensor) -> Array:

@@ -12,11 +12,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from softbins.nn.head import HeadSettings
-from softbins.nn.pruning import PruningRule
-from softbins.nn.settings import MuonSettings
+from softbins.nn.settings import HeadSettings, MuonSettings, PruningRule
 
 Preset = Literal["default", "fast"]
+Optimizer = Literal["adam", "muon"]
+ScalingKind = Literal["robust", "standard"]
 
 
 @dataclass(frozen=True)

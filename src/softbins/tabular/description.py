@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from softbins.tabular.model_facts import describe
+from softbins.tabular.persistence import contents_of
+
 
 def description(model: Any) -> dict[str, Any]:
     """Describe a fitted estimator: its objective, bins, columns, networks and calibration.
@@ -32,20 +35,7 @@ def description(model: Any) -> dict[str, Any]:
     >>> about["objective"], about["hidden"], about["members"], about["bins"]
     ('l2', [8, 4], 1, None)
     """
-    bins, aggregator = getattr(model, "bins_", None), aggregator_of(model)
-    return {
-        "objective": model.objective,
-        "bins": bins and {"count": bins.count, "low": bins.low, "high": bins.high},
-        "bias_of_bins": bins and bins.bias and bins.bias._asdict(),
-        "features": model.n_features_in_,
-        "names": model.columns_.names or [],
-        "kinds": model.columns_.kinds,
-        "hidden": list(model.network_.hidden),
-        "members": model.network_.members,
-        "share_of_trees": aggregator and aggregator.tree_share,
-        "temperature": aggregator and aggregator.temperature.t,
-        "calibration_rows": aggregator and len(aggregator.intervals["central"].depths),
-    }
+    return describe(contents_of(model))
 
 
 def aggregator_of(model: Any) -> Any:

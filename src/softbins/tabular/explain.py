@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from softbins._core.checks import checked_level
 from softbins._core.extras import optional_import
@@ -33,10 +34,51 @@ Codes = NDArray[np.int64]
 MAX_BACKGROUND_ROWS = 100
 
 
-def explain(
+class ExplainsPredictions:
+    """A mixin for estimators: the method `explain`."""
+
+    def explain(
+        self,
+        X: Any,
+        background: Any = None,
+        *,
+        coverage: float = 0.9,
+        orders: int = 2,
+        random_state: Any = 0,
+    ) -> Explanation:
+        """Explain predictions: what each column adds to the mean and to the interval's width.
+
+        Contributions are Shapley values, by the library shap: ``pip install "softbins[explain]"``.
+        They and what is predicted on average over the background add up to the prediction.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            The rows to explain, with the columns that `fit` had.
+        background : array or data frame of shape (n_rows, n_features), optional
+            Rows to compare with, such as those of training, of which 100 are drawn if there are
+            more. By default those of X.
+        coverage : float, default=0.9
+            Probability of the interval whose width is explained.
+        orders : int, default=2
+            In how many random orders, each forward and backward, columns become known. One is
+            exact where no more than two columns act together; time grows with it.
+        random_state : int, RandomState instance or None, default=0
+            A number gives the same explanation again.
+
+        Returns
+        -------
+        Explanation
+            The contributions, as arrays, as a frame, as text or as a picture.
+        """
+        check_is_fitted(self)
+        return _explanation(self, X, background, coverage, orders, random_state)
+
+
+def _explanation(
     model: Any, X: Any, background: Any, coverage: float, orders: int, random_state: Any
 ) -> Explanation:
-    """Contributions of each column to mean and width; see `StackedRegressor.explain`."""
+    """What `ExplainsPredictions.explain` promises, of a fitted model."""
     checked_level("coverage", coverage)
     if not (isinstance(orders, int) and orders >= 1):
         raise ValueError(f"orders: need a whole number of at least 1, got {orders!r}")

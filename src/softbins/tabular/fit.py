@@ -37,6 +37,7 @@ from softbins.tabular.defaults import NetworkDefaults, TargetDefaults
 from softbins.tabular.device import chosen_device
 from softbins.tabular.folds import Folds
 from softbins.tabular.forest import Forest, GrownTrees, TreeBudget, grow_trees
+from softbins.tabular.held_out_scores import held_out_scores
 from softbins.tabular.hyperparameters import Hyperparameters
 from softbins.tabular.objectives import TwoHeadObjective, histogram_objective, learnt_part
 from softbins.tabular.scaling import Scaling
@@ -54,6 +55,8 @@ class FittedTable:
     forest: Forest | None
     history: list[HistoryRow]
     n_epochs: int
+    scores: dict[str, float]
+    """Errors on the rows that were held out, by name."""
 
 
 def fit_table(
@@ -69,10 +72,10 @@ def fit_table(
     members = _member_data(data, chosen, scaling, folds)
     trainer, folds = _train(members, objective, data.columns, chosen, folds, seed, progress)
     head = _sharp_head(trainer, objective, chosen)
-    aggregator = None
+    aggregator, scores = None, dict[str, float]()
     if folds is not None:
         judged = _for_prediction(copy.deepcopy(trainer.network), head, torch.float64)
-        aggregator = _aggregate(judged, objective, data, members.x, folds, trees, chosen)
+        aggregator, scores = _aggregate(judged, objective, data, members.x, folds, trees, chosen)
         _refit_on_all_rows(trainer, chosen)
     used = trees is not None and aggregator is not None and aggregator.tree_share > 0
     return FittedTable(
@@ -83,6 +86,7 @@ def fit_table(
         forest=trees.forest if trees is not None and used else None,
         history=trainer.history,
         n_epochs=trainer.epoch,
+        scores=scores,
     )
 
 
@@ -94,7 +98,7 @@ def _fit_constant(
     network = make_network(data.columns, chosen, objective.outputs, [seed] * chosen.members)
     predict_constant(network, objective, float_targets(data.target[:1]))
     network = _for_prediction(network, None, scaling.precision)
-    return FittedTable(network, objective, scaling, None, None, history=[], n_epochs=0)
+    return FittedTable(network, objective, scaling, None, None, history=[], n_epochs=0, scores={})
 
 
 # What is chosen before training
@@ -304,20 +308,27 @@ def _aggregate(
     folds: Folds,
     trees: GrownTrees | None,
     chosen: Hyperparameters,
-) -> Aggregator:
-    """An aggregator that has learnt from what members say of the rows they have left out."""
+) -> tuple[Aggregator, dict[str, float]]:
+    """An aggregator that has learnt from what members say of the rows they have left out.
+
+    And the errors on these rows.
+    """
     index = torch.cat(folds.judges)
     # Where members were pruned, the first fold is left, whose rows trees predicted first.
     predicted = None if trees is None else trees.held_out[: len(index)]
-    return Aggregator.fit(
+    outputs = Outputs(held_out_outputs(network, x.cpu(), folds), predicted)
+    target = torch.from_numpy(data.target)[index]
+    weight = None if data.weight is None else torch.from_numpy(data.weight)[index]
+    aggregator = Aggregator.fit(
         objective,
-        Outputs(held_out_outputs(network, x.cpu(), folds), predicted),
-        torch.from_numpy(data.target)[index],
-        None if data.weight is None else torch.from_numpy(data.weight)[index],
+        outputs,
+        target,
+        weight,
         defaults=chosen.defaults,
         max_bin_splits=chosen.max_bin_splits,
         ensemble_size=network.members,
     )
+    return aggregator, held_out_scores(aggregator, outputs, target, weight)
 
 
 @torch.no_grad()

@@ -18,19 +18,17 @@ from torch import Tensor
 from softbins.bins import Bias, Bins
 from softbins.histogram import Histogram
 from softbins.nn.embedded import EmbeddedMLP
-from softbins.nn.embedded_pass import Activation
 from softbins.nn.progress import progress_bar
-from softbins.nn.settings import Monitor, Progress
+from softbins.nn.settings import Activation, Monitor, Progress
 from softbins.tabular.aggregate import Aggregator, Outputs
-from softbins.tabular.base import Array, StackedRegressor, mixture
+from softbins.tabular.base import Array, StackedRegressor
 from softbins.tabular.data import TrainingData
-from softbins.tabular.defaults import DEFAULTS, PAPER_PARAMETERS, Preset
+from softbins.tabular.defaults import DEFAULTS, PAPER_PARAMETERS, Optimizer, Preset, ScalingKind
 from softbins.tabular.device import one_thread
 from softbins.tabular.fit import fit_table
 from softbins.tabular.forest import Forest
-from softbins.tabular.hyperparameters import Hyperparameters, Optimizer, resolve
+from softbins.tabular.hyperparameters import Hyperparameters, resolve
 from softbins.tabular.objectives import TwoHeadObjective, distribution_part, histogram_objective
-from softbins.tabular.scaling import ScalingKind
 from softbins.tabular.tune import tune_table
 
 Auto = Literal["auto"]
@@ -124,6 +122,9 @@ class HistogramRegressor(StackedRegressor):
         Errors of each member after each epoch.
     n_epochs_ : int
         Epochs that were trained.
+    provenance_ : Provenance or None
+        Where the model comes from: version, time, seed, the rows and their columns, and scores
+        on the rows that were left out. None for a file of an older version.
     tuning_ : list of dict
         What `tune` has tried, if it was called.
     n_features_in_ : int
@@ -233,10 +234,10 @@ class HistogramRegressor(StackedRegressor):
 
     # Fitting
 
-    def _fit(self, data: TrainingData) -> dict[str, Any]:
+    def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
         with progress_bar(self.progress) as show:
             fitted = fit_table(data, self._resolved(data), self._seed(), show)
-        return {
+        attributes = {
             "network_": fitted.network,
             "objective_": fitted.objective,
             "bins_": distribution_part(fitted.objective).bins,
@@ -246,6 +247,7 @@ class HistogramRegressor(StackedRegressor):
             "history_": fitted.history,
             "n_epochs_": fitted.n_epochs,
         }
+        return attributes, fitted.scores
 
     def _resolved(self, data: TrainingData) -> Hyperparameters:
         return resolve(self.get_params(deep=False), data.n_rows, self._defaults)
@@ -284,7 +286,7 @@ class HistogramRegressor(StackedRegressor):
     # Prediction
 
     def _means(self, X: Any) -> Iterator[Tensor]:
-        for outputs in self._outputs(X, self.objective_.mean_outputs):
+        for outputs in self._outputs(X, for_means=True):
             if self.aggregator_ is None:
                 yield outputs.mean(self.objective_)
             else:
@@ -292,15 +294,8 @@ class HistogramRegressor(StackedRegressor):
 
     def _distributions(self, X: Any) -> Iterator[Histogram]:
         if self.aggregator_ is None:
-            return (self._mixture(outputs) for outputs in self._outputs(X))
+            return (outputs.mixture(self.objective_) for outputs in self._outputs(X))
         return map(self.aggregator_.distribution, self._small_outputs(X))
-
-    def _mixture(self, outputs: Outputs) -> Histogram:
-        mixed = mixture(self.objective_.distribution(outputs.members.double()))
-        if not isinstance(self.objective_, TwoHeadObjective):
-            return mixed
-        # Of two histograms the sharp one has the shape, and the blurred one the mean.
-        return mixed.with_mean(outputs.mean(self.objective_))
 
     def predict_interval(
         self,
@@ -341,12 +336,13 @@ class HistogramRegressor(StackedRegressor):
         predict = partial(self.aggregator_.mean_and_interval, coverage=coverage)
         return self._collect(map(predict, self._small_outputs(X)))
 
-    def _outputs(self, X: Any, count: int | None = None) -> Iterator[Outputs]:
-        """What members, of whose outputs the first `count`, and trees say, in chunks of rows."""
+    def _outputs(self, X: Any, for_means: bool = False) -> Iterator[Outputs]:
+        """What members and trees say, in chunks of rows; for means not all of it is needed."""
         features = self._features(X)
+        count = self.objective_.mean_outputs if for_means else self.network_.outputs
         trees = None if self.forest_ is None else self.forest_.predict(features)
         for rows in self._chunks(features):
-            members = self._outputs_of(features[rows], count)
+            members = self._apply(partial(self.network_.first_outputs, count=count), features[rows])
             yield Outputs(members, None if trees is None else trees[rows])
 
     def _small_outputs(self, X: Any) -> Iterator[Outputs]:
@@ -354,10 +350,6 @@ class HistogramRegressor(StackedRegressor):
         assert self.aggregator_ is not None
         for outputs in self._outputs(X):
             yield from self.aggregator_.chunks(outputs)
-
-    def _outputs_of(self, features: Array, count: int | None = None) -> Tensor:
-        first = partial(self.network_.first_outputs, count=count or self.network_.outputs)
-        return self._apply(first, features)
 
     # Files
 

@@ -10,12 +10,15 @@ from typing import Any, Literal, get_args
 
 from softbins._core.checks import require_number
 from softbins.bins import Bins
-from softbins.nn.embedded_pass import Activation
-from softbins.nn.settings import Settings
-from softbins.tabular.defaults import Defaults, Preset, PresetBudget, TrainingDefaults
-from softbins.tabular.scaling import ScalingKind
-
-Optimizer = Literal["adam", "muon"]
+from softbins.nn.settings import Activation, Settings
+from softbins.tabular.defaults import (
+    Defaults,
+    Optimizer,
+    Preset,
+    PresetBudget,
+    ScalingKind,
+    TrainingDefaults,
+)
 
 
 @dataclass(frozen=True)

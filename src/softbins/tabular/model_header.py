@@ -12,6 +12,7 @@ import math
 import sys
 from typing import get_args
 
+from softbins._core.checks import SMALLEST_POSITIVE
 from softbins._core.json_rules import (
     MAX_WHOLE,
     AnyOf,
@@ -24,14 +25,9 @@ from softbins._core.json_rules import (
     Text,
     Whole,
 )
-from softbins._core.tensor_checks import SMALLEST_POSITIVE
-from softbins.nn.embedded_pass import Activation
-from softbins.nn.objectives import METHODS
-from softbins.nn.settings import Monitor, Schedule
-from softbins.tabular.defaults import Preset
+from softbins.nn.settings import METHODS, Activation, Monitor, Schedule
+from softbins.tabular.defaults import Optimizer, Preset, ScalingKind
 from softbins.tabular.frames import MAX_ABSOLUTE_VALUE
-from softbins.tabular.hyperparameters import Optimizer
-from softbins.tabular.scaling import ScalingKind
 
 # Far beyond any target, and so small that float64 holds the square, as a variance needs.
 MAX_TARGET = 1e100
@@ -51,6 +47,7 @@ AT_LEAST_ONE = Number(1, sys.float_info.max)
 TARGET = Number(-MAX_TARGET, MAX_TARGET)
 RANGE = ListOf(TARGET, shortest=2, longest=2)
 EDGES = Fields({"edges": ListOf(TARGET, shortest=3)})
+SEED = Optional(Whole(0, 2**32 - 1))
 COLUMN_CHOICE = AnyOf((Text(), Number(0, MAX_WHOLE), OneOf((False, True))))
 
 
@@ -69,7 +66,7 @@ PARAMETERS_OF_BOTH: dict[str, Rule] = {
     "monitor": OneOf(get_args(Monitor)),
     "categorical_features": Optional(AnyOf((COLUMN_CHOICE, ListOf(COLUMN_CHOICE)))),
     "device": Optional(Text()),
-    "random_state": Optional(Whole(0, 2**32 - 1)),
+    "random_state": SEED,
     "progress": FLAG,
 }
 NEURAL_PARAMETERS: dict[str, Rule] = PARAMETERS_OF_BOTH | {
@@ -145,6 +142,25 @@ AGGREGATOR = Fields(
 )
 NETWORK = Fields({"hidden": COUNTS, "members": COUNT, "embedded": ListOf(Whole())})
 
+# Where it comes from, which older files do not say.
+
+TIME = Text(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+VALUE = Number(-MAX_ABSOLUTE_VALUE, MAX_ABSOLUTE_VALUE)
+PROVENANCE = Fields(
+    {
+        "version": Text(),
+        "fitted_at": TIME,
+        "target": Optional(Text()),
+        "seed": SEED,
+        "rows": COUNT,
+        "fingerprint": Text(r"[0-9a-f]{64}"),
+        "columns": ListOf(
+            Fields({"missing": Whole(), "low": Optional(VALUE), "high": Optional(VALUE)})
+        ),
+        "scores": Fields({}, optional=dict.fromkeys(("mae", "rmse", "crps"), NOT_NEGATIVE)),
+    }
+)
+
 FIELDS_OF_BOTH: dict[str, Rule] = {
     "class": Text(),
     "range": RANGE,
@@ -153,7 +169,10 @@ FIELDS_OF_BOTH: dict[str, Rule] = {
     "columns": COLUMNS,
 }
 HEADERS = {
-    "NeuralRegressor": Fields(FIELDS_OF_BOTH | {"parameters": Fields(NEURAL_PARAMETERS)}),
+    "NeuralRegressor": Fields(
+        FIELDS_OF_BOTH | {"parameters": Fields(NEURAL_PARAMETERS)},
+        optional={"provenance": PROVENANCE},
+    ),
     "HistogramRegressor": Fields(
         FIELDS_OF_BOTH
         | {
@@ -163,6 +182,6 @@ HEADERS = {
             "aggregator": Optional(AGGREGATOR),
             "trees": OneOf((False, True)),
         },
-        optional={"blur": POSITIVE},
+        optional={"blur": POSITIVE, "provenance": PROVENANCE},
     ),
 }

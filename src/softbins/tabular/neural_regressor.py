@@ -14,11 +14,12 @@ from softbins.nn.objectives import HistogramObjective, Objective, make_objective
 from softbins.nn.progress import progress_bar
 from softbins.nn.settings import Monitor, Progress, Settings
 from softbins.nn.stack import StackedMLP
-from softbins.nn.trainer import MemberData, Trainer
+from softbins.nn.trainer import HistoryRow, MemberData, Trainer
 from softbins.tabular.base import StackedRegressor
 from softbins.tabular.data import TrainingData
 from softbins.tabular.device import chosen_device
 from softbins.tabular.scaling import Scaling
+from softbins.tabular.summary import history_summary
 from softbins.tabular.targets import float_targets, predict_constant, range_of
 
 
@@ -101,6 +102,9 @@ class NeuralRegressor(StackedRegressor):
         Errors of each member after each epoch.
     n_epochs_ : int
         Epochs that were trained.
+    provenance_ : Provenance or None
+        Where the model comes from: version, time, seed, the rows and their columns, and scores
+        on validation rows. None for a file of an older version.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : array of shape (n_features_in_,)
@@ -175,7 +179,7 @@ class NeuralRegressor(StackedRegressor):
         self.random_state = random_state
         self.progress = progress
 
-    def _fit(self, data: TrainingData) -> dict[str, Any]:
+    def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
         settings = self._settings()
         low, high = range_of(data.target, self.target_range, self.bins)
         objective = self._objective_on(low, high, self.bins)
@@ -196,7 +200,15 @@ class NeuralRegressor(StackedRegressor):
         }
         if isinstance(objective, HistogramObjective):
             fitted["bins_"] = objective.bins
-        return fitted
+        return fitted, self._held_out_scores(trainer.history)
+
+    def _held_out_scores(self, history: list[HistoryRow]) -> dict[str, float]:
+        """Errors on validation rows in the epoch that was kept, averaged over the members."""
+        if not self.early_stopping:
+            return {}
+        errors = history_summary(history, self.monitor)
+        known = {name: errors.get(f"validation_{name}") for name in ("mae", "rmse")}
+        return {name: error for name, error in known.items() if error is not None}
 
     def _settings(self) -> Settings:
         if not (isinstance(self.members, int) and self.members >= 1):

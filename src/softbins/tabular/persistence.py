@@ -10,41 +10,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from softbins._core.model_file import ModelFileError
 from softbins._core.model_file import read as read_model_file
 from softbins._core.model_file import write as write_model_file
 from softbins._core.text import finite
 from softbins.bins import Bins
 from softbins.nn.stack import StackedMLP
 from softbins.tabular.columns import Columns
-from softbins.tabular.model_schema import check_model
+from softbins.tabular.model_contents import ModelContents, refused_as_no_model, upgraded
+from softbins.tabular.model_schema import check_model, layouts_of
+from softbins.tabular.provenance import Provenance
 from softbins.tabular.scaling import Scaling
-
-MAX_REASON_CHARACTERS = 200
-# Names in files of older versions, and what they are called today.
-OLD_NAMES = {
-    "optimiser": "optimizer",
-    "share": "tree_share",
-    "parts": "bin_splits",
-    "wide": "interval_temperature",
-}
 
 
 def save(regressor: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to one file."""
-    header = {
-        "class": type(regressor).__name__,
-        "parameters": {k: _plain(k, v) for k, v in regressor.get_params(deep=False).items()},
-        "range": [regressor.objective_.low, regressor.objective_.high],
-        "epochs": regressor.n_epochs_,
-        "history": finite(regressor.history_),  # JSON has no NaN, which a failed training leaves
-        "columns": regressor.columns_.to_json(),
-    }
-    # Trained in float32, so that nothing is lost.
-    tensors = {name: value.float() for name, value in regressor.network_.state_dict().items()}
-    more_header, more_tensors = regressor._state()
-    tensors |= regressor.scaling_.tensors() | more_tensors
-    header |= more_header
+    header, tensors = _header_and_tensors(regressor)
     try:
         check_model(header, tensors)
     except ValueError as error:
@@ -55,36 +35,40 @@ def save(regressor: Any, path: str | os.PathLike[str]) -> None:
     write_model_file(path, header, tensors)
 
 
+def contents_of(regressor: Any) -> ModelContents:
+    """What the file of a fitted estimator would say of it."""
+    header, tensors = _header_and_tensors(regressor)
+    return ModelContents(header, layouts_of(tensors))
+
+
+def _header_and_tensors(regressor: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    header = {
+        "class": type(regressor).__name__,
+        "parameters": {k: _plain(k, v) for k, v in regressor.get_params(deep=False).items()},
+        "range": [regressor.objective_.low, regressor.objective_.high],
+        "epochs": regressor.n_epochs_,
+        "history": finite(regressor.history_),  # JSON has no NaN, which a failed training leaves
+        "columns": regressor.columns_.to_json(),
+    }
+    if regressor.provenance_ is not None:
+        header["provenance"] = regressor.provenance_.to_json()
+    # Trained in float32, so that nothing is lost.
+    tensors = {name: value.float() for name, value in regressor.network_.state_dict().items()}
+    more_header, more_tensors = regressor._state()
+    return header | more_header, tensors | regressor.scaling_.tensors() | more_tensors
+
+
 def read_model(path: str | os.PathLike[str], classes: Sequence[type]) -> Any:
     """The fitted estimator in a file, of one of those classes."""
     header, tensors = read_model_file(path)
-    try:
-        header = _upgraded(header)
+    with refused_as_no_model(path):
+        header = upgraded(header)
         check_model(header, tensors)
         kind = {c.__name__: c for c in classes}[header["class"]]
         chosen = {name: _restored(value) for name, value in header["parameters"].items()}
         regressor = kind(**chosen)
         _restore(regressor, header, tensors)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0][:MAX_REASON_CHARACTERS]
-        raise ModelFileError(f"{os.fspath(path)}: holds no model ({reason})") from error
-    return regressor
-
-
-def _upgraded(header: dict[str, Any]) -> dict[str, Any]:
-    """A header of an older version with the names of today; the schema looks at what is in it."""
-    header = dict(header)
-    if "finish" in header:
-        header["aggregator"] = header.pop("finish")
-    for part in ("parameters", "aggregator"):
-        if isinstance(header.get(part), dict):
-            header[part] = {
-                OLD_NAMES.get(name, name): value for name, value in header[part].items()
-            }
-    # Dropout in hidden layers changed the training only, not what is predicted.
-    if header.get("class") == "HistogramRegressor" and isinstance(header.get("parameters"), dict):
-        header["parameters"].pop("dropout", None)
-    return header
+        return regressor
 
 
 def _restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -95,6 +79,7 @@ def _restore(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor])
     # What is left of the tensors are the network's.
     _give_weights(regressor.network_, tensors, regressor.scaling_.precision)
     regressor.history_, regressor.n_epochs_ = header["history"], header["epochs"]
+    regressor.provenance_ = Provenance.from_header(header)
     regressor.n_features_in_ = len(columns.encoders)
     if columns.names is not None:
         regressor.feature_names_in_ = np.asarray(columns.names, dtype=object)

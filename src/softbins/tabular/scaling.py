@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softbins.tabular.defaults import DEFAULTS
+from softbins.tabular.defaults import DEFAULTS, ScalingKind
 
 Array = NDArray[np.float64]
-ScalingKind = Literal["robust", "standard"]
 
 MAX_ROBUST_VALUE = DEFAULTS.columns.max_robust_value
 MAX_FLOAT64 = np.finfo(np.float64).max

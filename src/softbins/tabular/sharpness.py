@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import itemgetter
 
 import torch
@@ -75,7 +76,13 @@ def split_bins(predicted: Histogram, parts: int) -> Histogram:
     place = (torch.arange(parts).to(logits) + 0.5) / parts - 0.5
     slope, bend = (after - before) / 2, (after + before) / 2 - around[..., 1:-1, :]
     finer = around[..., 1:-1, :] + place * (slope + place * bend)
-    return Histogram(predicted.bins.finer(parts), logits=finer.flatten(-2))
+    return Histogram(_finer(predicted.bins, parts), logits=finer.flatten(-2))
+
+
+@lru_cache(maxsize=16)
+def _finer(bins: Bins, parts: int) -> Bins:
+    """The bins cut into parts, made once: making bins looks at values, which no export can."""
+    return bins.finer(parts)
 
 
 def fit_sharpness(

@@ -1,29 +1,38 @@
-"""What the history of a fitted estimator says in a few numbers."""
+"""What the history of a training says in a few numbers."""
 
 from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 
 def training_summary(model: Any) -> dict[str, Any]:
-    """Epochs, and the errors of the weights that were kept, averaged over the members."""
+    """Epochs of a fitted estimator, and the errors of the weights that were kept."""
+    return history_summary(model.history_, model.monitor if model.early_stopping else None)
+
+
+def history_summary(history: Sequence[dict[str, Any]], monitor: str | None) -> dict[str, Any]:
+    """Epochs, and the errors of the weights that were kept, averaged over the members.
+
+    `monitor` is the error by which members were stopped, None if they were not.
+    """
     members: dict[int, list[dict[str, Any]]] = {}
-    for row in model.history_:
+    for row in history:
         members.setdefault(row["member"], []).append(row)
-    final = [final_row(model, rows) for rows in members.values()]
+    final = [final_row(rows, monitor) for rows in members.values()]
     names = [f"{part}_{error}" for part in ("train", "validation") for error in ("mae", "rmse")]
     known = [name for name in names if final and all(row.get(name) is not None for row in final)]
     means = {name: statistics.fmean(row[name] for row in final) for name in known}
-    return {"epochs": max((row["epoch"] for row in model.history_), default=0)} | means
+    return {"epochs": max((row["epoch"] for row in history), default=0)} | means
 
 
-def final_row(model: Any, history: list[dict[str, Any]]) -> dict[str, Any]:
+def final_row(history: Sequence[dict[str, Any]], monitor: str | None) -> dict[str, Any]:
     """The epoch that a member's weights come from: the last, or the best before it stopped."""
-    if not model.early_stopping:
+    if monitor is None:
         return history[-1]
-    score = f"validation_{model.monitor}"
+    score = f"validation_{monitor}"
     # What is not finite is None in a file.
     known = [row for row in history if row[score] is not None and math.isfinite(row[score])]
     return min(known, key=lambda row: float(row[score]), default=history[-1])

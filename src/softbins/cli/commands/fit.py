@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
+from softbins._core.extras import optional_import
 from softbins.cli.inputs import read_training_data
 from softbins.cli.options import DATA, JSON, TARGET, examples, new_file
 from softbins.cli.output_files import check_not_an_input
 from softbins.cli.progress import progress_bar
 from softbins.cli.summary import print_summary
-from softbins.cli.table_columns import Array
 from softbins.cli.training_options import (
     check_training_options,
     new_estimator,
@@ -42,7 +42,8 @@ def fit(data: Path, target: str, output: Path, as_json: bool, **options: Any) ->
     check_training_options(options)
     check_not_an_input(output, data)
     x, y = read_training_data(data, target)
-    model = _trained_model(x, y, options)
+    # A series, because its name tells the model what it predicts.
+    model = _trained_model(x, optional_import("pandas").Series(y, name=target), options)
     model.save(output)
     summary = {"model": str(output), "objective": options["objective"], "rows": len(y)}
     # A stray word among numbers shows in the numbers of columns of each kind.
@@ -50,7 +51,7 @@ def fit(data: Path, target: str, output: Path, as_json: bool, **options: Any) ->
     print_summary(summary, model, as_json)
 
 
-def _trained_model(x: Any, y: Array, options: dict[str, Any]) -> Any:
+def _trained_model(x: Any, y: Any, options: dict[str, Any]) -> Any:
     with progress_bar(options["max_seconds"]) as update:
 
         def show(epoch: int, epochs: int, seconds: float, summary: dict[str, float]) -> None:

@@ -1,0 +1,222 @@
+"""Where a fitted estimator comes from: the version, the time, the rows and their columns, scores.
+
+It is written to the header of a model file. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+
+from softbins._core.model_content import compact_json
+from softbins.tabular.columns import CategoryEncoder, Columns, Encoder
+from softbins.tabular.data import Array, TrainingData
+from softbins.tabular.frames import ColumnKind
+
+FIXED_TIME = "SOURCE_DATE_EPOCH"
+CHUNK_ROWS = 65_536  # rows that are digested at a time, which may need a copy of them
+# What a file has of each column beside its encoder, which has all the rest.
+STORED_OF_COLUMNS = ("missing", "low", "high")
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """What training rows had in one column.
+
+    Attributes
+    ----------
+    name : str or None
+        The column's name, None if X had no names.
+    kind : {"number", "boolean", "category", "empty"}
+        What the column was taken for.
+    missing : int or None
+        Rows without a value, which count as such: of a column of more categories than are
+        remembered (1000), the rows of all others as well. None where a file does not say it.
+    low, high : float or None
+        Smallest and largest number, None for a column that is not one of numbers.
+    distinct : int or None
+        Categories that are remembered, None for a column of another kind.
+    """
+
+    name: str | None
+    kind: ColumnKind
+    missing: int | None
+    low: float | None
+    high: float | None
+    distinct: int | None
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a fitted estimator comes from; `provenance_` of an estimator, also after `load`.
+
+    Attributes
+    ----------
+    version : str
+        The version of softbins that fitted it.
+    fitted_at : str
+        When the fit began, such as "2026-01-31T12:00:00Z" (ISO 8601, UTC). The environment
+        variable SOURCE_DATE_EPOCH, seconds since 1970, sets it: equal seeds give equal files then.
+    target : str or None
+        The name of the target: that of `y`, if it is a Series whose name is text.
+    seed : int or None
+        The `random_state`, if it was a number.
+    rows : int
+        Rows that were learnt from; those of weight 0 are not.
+    fingerprint : str
+        SHA-256 of the rows in their order, in hexadecimal digits: of the encoded features, the
+        targets and the weights as float64, and of how columns were encoded (kinds, medians,
+        categories and how many rows had each). It covers no names of columns. Rows that encode
+        alike, such as two rare categories of as many rows each that are exchanged everywhere,
+        look alike to it.
+    columns : tuple of ColumnSummary
+        What the rows had in each column.
+    scores : dict
+        Errors on rows that were held out, by name; empty if none were. For `HistogramRegressor`
+        "mae", "rmse" and "crps", of all held-out rows, each predicted by the networks and trees
+        that have not seen it. For `NeuralRegressor` "mae" and "rmse" in the epoch that was kept,
+        averaged over the members.
+
+    Examples
+    --------
+    >>> from softbins import NeuralRegressor
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0]
+    >>> model = NeuralRegressor("l2", hidden=(8,), max_epochs=2, random_state=7).fit(X, y)
+    >>> about = model.provenance_
+    >>> about.seed, about.rows, about.columns[0].high
+    (7, 4, 3.0)
+    """
+
+    version: str
+    fitted_at: str
+    target: str | None
+    seed: int | None
+    rows: int
+    fingerprint: str
+    columns: tuple[ColumnSummary, ...]
+    scores: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of_fit(
+        cls,
+        data: TrainingData,
+        *,
+        fitted_at: str,
+        y: Any,
+        random_state: Any,
+        scores: Mapping[str, float],
+    ) -> Self:
+        """The provenance of what was fitted to these data, which came with this `y`."""
+        from softbins import __version__
+
+        return cls(
+            version=__version__,
+            fitted_at=fitted_at,
+            target=target_name(y),
+            seed=int(random_state) if isinstance(random_state, Integral) else None,
+            rows=data.n_rows,
+            fingerprint=fingerprint(data),
+            columns=_summaries_of_data(data),
+            # By name, as in a file.
+            scores={name: scores[name] for name in sorted(scores) if np.isfinite(scores[name])},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain JSON, for a model file, without what its columns say as well."""
+        value = asdict(self)
+        value["columns"] = [
+            {name: column[name] for name in STORED_OF_COLUMNS} for column in value["columns"]
+        ]
+        return value
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any]) -> Self | None:
+        """What the header of a model file says; None for a file of an older version."""
+        found = header.get("provenance")
+        if found is None:
+            return None
+        return cls(**(found | {"columns": column_summaries(header)}))
+
+
+def time_of_fit() -> str:
+    """Now, or the time that SOURCE_DATE_EPOCH asks for, in UTC."""
+    given = os.environ.get(FIXED_TIME)
+    try:
+        now = datetime.now(UTC) if given is None else datetime.fromtimestamp(int(given), UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError(
+            f"{FIXED_TIME}: need whole seconds since 1970, got {given!r}; change it or unset it"
+        ) from error
+    return f"{now.replace(tzinfo=None).isoformat(timespec='seconds')}Z"
+
+
+def target_name(y: Any) -> str | None:
+    """The name of a Series, if it is text that a file can hold."""
+    name = getattr(y, "name", None)
+    if not isinstance(name, str) or not name:
+        return None
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return None
+    return str(name)
+
+
+def fingerprint(data: TrainingData) -> str:
+    """The SHA-256 of the rows; `Provenance` says what it covers."""
+    how = [encoder.to_json() for encoder in data.columns.encoders]
+    parts = [data.features, data.target, *([] if data.weight is None else [data.weight])]
+    found = hashlib.sha256(compact_json([how, [part.shape for part in parts]]).encode())
+    for part in parts:
+        for start in range(0, len(part), CHUNK_ROWS):
+            found.update(np.ascontiguousarray(part[start : start + CHUNK_ROWS], dtype="<f8").data)
+    return found.hexdigest()
+
+
+# Columns
+
+
+def _summaries_of_data(data: TrainingData) -> tuple[ColumnSummary, ...]:
+    ends = np.cumsum([len(each.features(0)) for each in data.columns.encoders])
+    parts = np.split(data.features, ends[:-1], axis=1)
+    seen = [_seen(*pair) for pair in zip(data.columns.encoders, parts, strict=True)]
+    return _summaries(data.columns, seen)
+
+
+def _seen(encoder: Encoder, encoded: Array) -> dict[str, Any]:
+    """What a file has of a column, from its features (n, k)."""
+    if isinstance(encoder, CategoryEncoder):
+        return {"missing": len(encoded) - sum(encoder.counts), "low": None, "high": None}
+    missing = int(encoded[:, 1].sum()) if encoder.gaps else 0
+    if encoder.kind != "number":
+        return {"missing": missing, "low": None, "high": None}
+    # Where a value is missing stands the median, which is no smaller or larger than the others.
+    low, high = (float(end) for end in (encoded[:, 0].min(), encoded[:, 0].max()))
+    return {"missing": missing, "low": low, "high": high}
+
+
+def column_summaries(header: Mapping[str, Any]) -> tuple[ColumnSummary, ...]:
+    """What the header of a model file says of the columns, of any version."""
+    columns = Columns.from_json(header["columns"])
+    unknown = [dict.fromkeys(STORED_OF_COLUMNS)] * len(columns.encoders)
+    return _summaries(columns, header.get("provenance", {}).get("columns", unknown))
+
+
+def _summaries(columns: Columns, seen: list[dict[str, Any]]) -> tuple[ColumnSummary, ...]:
+    names: list[Any] = columns.names or [None] * len(columns.encoders)
+    return tuple(
+        ColumnSummary(
+            name=name,
+            kind=encoder.kind,
+            distinct=len(encoder.labels) if isinstance(encoder, CategoryEncoder) else None,
+            **found,
+        )
+        for name, encoder, found in zip(names, columns.encoders, seen, strict=True)
+    )
