@@ -293,6 +293,7 @@ class HistogramRegressor(StackedRegressor):
                 yield self.aggregator_.mean(outputs)
 
     def _distributions(self, X: Any) -> Iterator[Histogram]:
+        check_is_fitted(self)
         if self.aggregator_ is None:
             return (outputs.mixture(self.objective_) for outputs in self._outputs(X))
         return map(self.aggregator_.distribution, self._small_outputs(X))
