@@ -13,11 +13,13 @@ PAGE = Path(__file__).parent / "commands.md"
 WIDTH = 90
 HEAD = """# Command line
 
-Tables in files, without any code: `pip install -c constraints.txt ".[cli,plots]"`. Written by
-`make docs` from what each command says with `--help`.
+[Tables in files](files.md), without any code: `pip install -c constraints.txt ".[cli,plots]"`.
+Written by `make docs` from what each command says with `--help`.
 
 ```sh
+softbins look houses.csv
 softbins fit houses.csv --target price -o houses.model --preset fast
+softbins predict houses.model size=80 town=A
 softbins predict houses.model new.csv -o predicted.csv --interval 0.9 --quantiles 0.1,0.5,0.9
 softbins info houses.model
 softbins evaluate houses.model sold.csv --page houses.html
@@ -33,13 +35,20 @@ the paper's. `predict --raw` writes intervals that are not calibrated. `info` te
 [where a model comes from](provenance.md) and what it has become: its bins and how far they may move
 a mean, how many networks, the share of the trees and the temperature.
 
-`evaluate` prints the MAE of the predicted means and medians, RMSE, CRPS, NLL, and how many targets
-the intervals cover and how wide they are, above the errors in training. A model that predicts
-numbers, such as one with `--objective l2`, has MAE and RMSE only. Targets outside the bins make the
-NLL infinite; their number is said on stderr and on the page. `compare --page` writes the
-cross-validated errors of all methods as a table and as bars with standard errors. `export` writes a
-model for onnxruntime; [ONNX](deploy.md#onnx) tells what goes in and what comes out. `serve` answers
-requests for predictions until it is told to end: [Serve a model](serve.md).
+`evaluate` prints the MAE of the predicted means and medians, RMSE, R², CRPS, NLL, and how many
+targets the intervals cover and how wide they are, above the errors in training and a verdict in
+words. A model that predicts numbers, such as one with `--objective l2`, has MAE, RMSE and R² only.
+Targets outside the bins make the NLL infinite; their number is said on stderr and on the page.
+[A table](table.md#one-page-about-the-model) says what is on the page and how the verdict is found.
+
+`compare` cross-validates `softbins` and `softbins-fast`, which are what `fit` fits, boosted trees,
+a linear regression, a constant and the paper's plain networks on the same folds. Its `--json` has
+`rows`, `features`, the settings, and `results`, smallest MAE first: `method`, `kind`, `mae`, `rmse`
+and `crps` with their standard errors (`mae_stderr` and so on), the `coverage` of 90% intervals
+(null without them), the processor's `seconds` for one fit, `undertrained` (null if not known), and
+`folds` with the scores of each. `export` writes a model for onnxruntime; [ONNX](deploy.md#onnx)
+tells what goes in and what comes out. `serve` answers requests for predictions until it is told to
+end: [Serve a model](serve.md).
 
 `explain` (`softbins[explain]`) prints what each column adds to the mean of a row and to the width
 of its interval, as bars; `-o` writes it as a table and `--plot` as a picture.

@@ -1,13 +1,15 @@
 """What each command writes and prints, compared with what the library does."""
 
 import json
+import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from softbins import NeuralRegressor, load
-from softbins.cli.options import METHODS
+from softbins import HistogramRegressor, NeuralRegressor, load
+from softbins.cli.options import LIBRARIES, METHODS
 from softbins.cli.table_files import read_table, write_table
 from softbins.report.evaluation import evaluate
 from softbins.tabular import fit as fitting
@@ -20,6 +22,14 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 # fit and info
+
+# What is shown of the table before it is learnt from.
+SUMMARY = [
+    "column  taken for  distinct  gaps  remark",
+    "width   number           60     0",
+    "height  number           60     0",
+    "y       target           60     0",
+]
 
 
 # Which errors are known depends on whether rows were held out.
@@ -34,7 +44,7 @@ def test_fit_saves_a_model_and_shows_a_short_table(arguments, part):
     assert shown["kinds"] == "number 2"
     assert (shown["rows"], shown["features"], shown["epochs"]) == ("60", "2", "3")
     assert list(load("new.model").feature_names_in_) == ["width", "height"]
-    assert result.stderr == ""
+    assert result.stderr.splitlines() == SUMMARY
 
 
 def test_options_survive_the_file():
@@ -97,12 +107,13 @@ def test_the_errors_shown_after_early_stopping_are_those_of_the_best_epoch(monke
     assert found == pytest.approx(60 * error, rel=1e-4)
 
 
-def test_a_constant_target_needs_no_epochs():
-    table().assign(y=4.0).to_csv("constant.csv", index=False)
-    shown = json.loads(succeeds("fit", "constant.csv", *FIT[2:], "--json").stdout)
-    assert (shown["epochs"], "validation_mae" in shown) == (0, False)
-    printed = succeeds("predict", "new.model", "new.csv", "-o", "-").stdout.split()[1:]
-    assert np.allclose(np.array(printed, float), 4.0, atol=0.1)
+def test_a_dozen_rows_are_enough_for_a_model_and_a_warning():
+    table(12).to_csv("few.csv", index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = succeeds("fit", "few.csv", *FIT[2:])
+    assert "softbins: warning: only 12 rows to learn from: expect predictions" in result.stderr
+    assert np.isfinite(load("new.model").predict(table()[["width", "height"]])).all()
 
 
 def test_info_describes_a_model():
@@ -171,7 +182,7 @@ def test_raw_intervals_are_those_of_the_distribution():
 def test_predictions_are_the_same_in_every_kind_of_table(name):
     printed = succeeds("predict", "some.model", "new.csv", "-o", "-").stdout
     succeeds("predict", "some.model", "new.csv", "-o", name)
-    assert read_table(name).to_csv(index=False) == printed
+    assert read_table(name).frame.to_csv(index=False) == printed
     assert printed.startswith("prediction\n")
 
 
@@ -251,8 +262,13 @@ def test_evaluate_prints_the_scores_of_the_model(folder):
         (model.predict_interval(frame[["width", "height"]], 0.8) - frame[["y"]].to_numpy()).prod(1)
         <= 0
     )
-    lines = dict(line.split("  ", 1) for line in succeeds(*asked).stdout.splitlines())
+    verdict = [each._asdict() for each in expected.verdict()]
+    assert shown["verdict"] == verdict
+    text = succeeds(*asked).stdout.splitlines()
+    lines = dict(line.split("  ", 1) for line in text[: -len(verdict)])
     assert float(lines["median mae"]) == pytest.approx(shown["median_mae"], rel=1e-3)
+    first = verdict[0]
+    assert text[-len(verdict)] == f"{first['level']}: {first['headline']}. {first['text']}"
     assert not (folder / "p.html").exists()
 
 
@@ -263,17 +279,19 @@ def test_evaluate_writes_a_page_beside_the_scores(folder):
     text = (folder / "p.html").read_text()
     assert text.startswith("<!DOCTYPE html>")
     assert "<h1>some.model on data.csv</h1>" in text
-    assert text.count("<figure>") == 5
+    assert text.count("<figure>") == 12
+    succeeds(*asked, *PAGE, "--quick")
+    assert (folder / "p.html").read_text().count("<figure>") == 6
 
 
 def test_evaluate_tells_that_a_model_predicts_numbers_only(folder):
-    asked = ["evaluate", "l2.model", "data.csv", "--target", "y", *PAGE]
+    asked = ["evaluate", "l2.model", "data.csv", "--target", "y", "--quick", *PAGE]
     result = succeeds(*asked)
     names = [line.partition("  ")[0] for line in result.stdout.splitlines()]
-    assert names[:5] == ["model", "objective", "rows", "mae", "rmse"]
+    assert names[:6] == ["model", "objective", "rows", "mae", "rmse", "r2"]
     assert result.stderr.startswith("The model (l2) predicts numbers, no distributions: only MAE")
     assert result.stderr.count("\n") == 1
-    assert (folder / "p.html").read_text().count("<figure>") == 1
+    assert (folder / "p.html").read_text().count("<figure>") == 3
     shown = json.loads(succeeds(*asked, "--json").stdout)
     assert shown["crps"] is shown["interval"] is None
 
@@ -304,7 +322,9 @@ def test_compare_writes_a_page(folder):
     assert text.count("<figure>") == 1
 
 
-def test_compare_ranks_every_method(folder):
+def test_compare_ranks_every_method(folder, monkeypatch):
+    small = partial(HistogramRegressor, (8,), members=2, max_epochs=2)
+    monkeypatch.setattr("softbins.report.estimators.HistogramRegressor", small)
     arguments = ["compare", "data.csv", "--target", "y", "--epochs", "2", "--folds", "3"]
     result = succeeds(*arguments, "--plot", "p.svg", "--json")
     found = json.loads(result.stdout)
@@ -314,30 +334,52 @@ def test_compare_ranks_every_method(folder):
     assert [score["mae"] for score in scores] == sorted(score["mae"] for score in scores)
     # The target is a linear function, and two epochs teach a network little.
     assert scores[0]["method"] == "linear"
+    assert {score["method"]: score["undertrained"] for score in scores}["l2"] is True
     for score in scores:
         folds = [fold["mae"] for fold in score["folds"]]
         assert score["mae"] == pytest.approx(np.mean(folds))
         assert score["mae_stderr"] == pytest.approx(np.std(folds, ddof=1) / np.sqrt(3))
     picture = (folder / "p.svg").read_text()
     assert picture.startswith("<?xml")
-    assert picture.count(">hl-gaussian</text>") == 1
-    assert result.stderr == ""
+    assert picture.count(">hl-gaussian *</text>") == 1
+    assert "undertrained: in most folds" in result.stderr
 
 
 def test_compare_shows_a_table_and_puts_a_method_that_diverged_last(monkeypatch):
-    def cross_validate(x, y, method, folds, epochs, seed, progress):
-        errors = {"l2": [np.nan, 1.0], "l1": [3.0, 5.0], "mdn": [1.0, 1.0]}[method]
-        return [{"fold": i, "mae": e, "rmse": 2 * e} for i, e in enumerate(errors)]
+    def cross_validate(x, y, method, **_):
+        errors = {"l2": [np.nan, 1.0], "trees": [3.0, 5.0], "mdn": [1.0, 1.0]}[method]
+        rest = {"coverage": 0.9 if method == "mdn" else None, "seconds": 0.5}
+        folds = [
+            {"fold": i, "mae": e, "rmse": 2 * e, "crps": e, **rest} for i, e in enumerate(errors)
+        ]
+        return folds, method == "mdn"
 
     monkeypatch.setattr("softbins.report.comparison.cross_validate", cross_validate)
-    arguments = ["compare", "data.csv", "--target", "y", "--methods", "l2,l1,mdn", "--folds", "2"]
-    assert succeeds(*arguments).stdout.splitlines() == [
-        "method  MAE        RMSE",
-        "mdn     1 ± 0      2 ± 0",
-        "l1      4 ± 1      8 ± 2",
-        "l2      nan ± nan  nan ± nan",
+    arguments = [
+        "compare",
+        "data.csv",
+        "--target",
+        "y",
+        "--methods",
+        "l2,trees,mdn",
+        "--folds",
+        "2",
     ]
+    result = succeeds(*arguments)
+    assert result.stdout.splitlines() == [
+        "method                             MAE        RMSE       CRPS       coverage  seconds",
+        "mdn (plain network, undertrained)  1 ± 0      2 ± 0      1 ± 0      90.0%     0.5",
+        "trees                              4 ± 1      8 ± 2      4 ± 1                0.5",
+        "l2 (plain network)                 nan ± nan  nan ± nan  nan ± nan            0.5",
+    ]
+    assert "l2 diverged" in result.stderr
     assert json.loads(succeeds(*arguments, "--json").stdout)["results"][2]["mae"] is None
+
+
+def test_the_methods_of_the_command_line_are_those_of_the_library():
+    from softbins.report.cross_validation import KINDS
+
+    assert {*METHODS, *LIBRARIES} == set(KINDS) - {"l2-many"}
 
 
 # export

@@ -8,14 +8,24 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from softbins.cli.table_columns import features, features_and_target
-from softbins.cli.table_files import TableError, read_table
+from softbins.cli.inputs import read_training_data
+from softbins.cli.reading import Table
+from softbins.cli.table_columns import TableColumns, features_frame
+from softbins.cli.table_files import TableError, read_table, write_table
 from tests.cli.runs import parquet
 
 
-def test_features_and_target_are_in_the_order_of_the_file():
+def features(table, names, kinds=None):
+    taken, problems = TableColumns(table).take_all(names, kinds)
+    if problems:
+        raise problems[0]
+    return features_frame(taken)
+
+
+def test_features_and_target_are_in_the_order_of_the_file(tmp_path):
     frame = pd.DataFrame({"b": [1, 2], "y": [5, 6], "a": [True, False]})
-    x, y = features_and_target(frame, "y")
+    write_table(frame, tmp_path / "t.csv")
+    x, y, _ = read_training_data(tmp_path / "t.csv", "y")
     assert (y.dtype, list(x.columns)) == (np.float64, ["b", "a"])
     assert [str(dtype) for dtype in x.dtypes] == ["float64", "bool"]
     assert y.flags.writeable
@@ -25,36 +35,36 @@ def test_features_and_target_are_in_the_order_of_the_file():
 
 def test_a_model_finds_its_columns_in_any_order_and_ignores_others():
     frame = pd.DataFrame({"note": ["x", "y"], "b": [3, 4], "a": [1, 2]})
-    assert features(frame, ["a", "b"]).to_numpy().tolist() == [[1, 3], [2, 4]]
+    assert features(Table(frame), ["a", "b"]).to_numpy().tolist() == [[1, 3], [2, 4]]
 
 
 def test_missing_columns_are_named_with_the_closest_that_exists():
-    frame = pd.DataFrame({"price": [1.0], "rooms": [2.0]})
+    frame = Table(pd.DataFrame({"price": [1.0], "rooms": [2.0]}))
     with pytest.raises(TableError) as caught:
         features(frame, ["prise", "age", "rooms"])
     assert str(caught.value) == (
         "no columns 'prise' (did you mean 'price'?), 'age'; the table has 'price', 'rooms'"
     )
     with pytest.raises(TableError, match=r"^no column 'Price' \(did you mean 'price'\?\)"):
-        features_and_target(frame, "Price")
-    wide = pd.DataFrame(np.zeros((1, 30)), columns=[f"c{i}" for i in range(30)])
+        TableColumns(frame).take("Price")
+    wide = Table(pd.DataFrame(np.zeros((1, 30)), columns=[f"c{i}" for i in range(30)]))
     with pytest.raises(TableError, match="'c9' and 20 more$"):
         features(wide, ["zzz"])
-    with pytest.raises(TableError, match="no columns besides the target 'y'"):
-        features_and_target(pd.DataFrame({"y": [1.0]}), "y")
 
 
 # The cells of column x in a CSV file, and what is said about them.
 BAD_CELLS = [
     (["1", "abc"], "row 2: 'abc' is not a number"),
-    (["1", "", "2"], "row 2: the cell is empty"),
-    (["1", "  "], "row 2: the cell is empty"),
-    (["nan", "1"], "row 1: 'nan' is not a number"),
-    (["NA", "1", "NA", "NA"], "row 1: 'NA' is not a number (the first of 3 such rows)"),
+    (["x", "1", "x", "x"], "row 1: 'x' is not a number (the first of 3 such rows)"),
     (["1", "2", "inf"], "row 3: 'inf' is not finite"),
     (["1", "-1e999"], "row 2: '-inf' is not finite"),
     (["2020-01-01", "1"], "row 1: '2020-01-01' is not a number"),
-    (["1", '"1,5"'], "row 2: '1,5' is not a number"),
+    (["1.5", '"1,5"'], "row 2: '1,5' is not a number"),
+    (["1.5%", "1%", "1"], "row 3: '1' is not a number"),
+    (["$1", "$1", "€1"], "row 3: '€1' is not a number"),
+    (["-1", "--1", "-$-1"], "row 2: '--1' is not a number (the first of 2 such rows)"),
+    (["1", "1_000"], "row 2: '1_000' is not a number"),
+    (["1", '"1,23,456"'], "row 2: '1,23,456' is not a number"),
     (["1", "0x10"], "row 2: '0x10' is not a number"),
     (["1", "x" * 500], f"row 2: '{'x' * 40}' is not a number"),
     (["1", '"two\nlines"'], "row 2: 'two\\nlines' is not a number"),
@@ -69,8 +79,8 @@ def csv(path, cells):
 @pytest.mark.parametrize(("cells", "complaint"), BAD_CELLS)
 def test_a_target_that_is_no_number_is_named(tmp_path, cells, complaint):
     with pytest.raises(TableError) as caught:
-        features_and_target(read_table(csv(tmp_path / "t.csv", cells)), "x")
-    assert str(caught.value) == f"column 'x', {complaint}; mend or remove the row or column"
+        TableColumns(read_table(csv(tmp_path / "t.csv", cells))).take("x", "number")
+    assert str(caught.value) == f"column 'x', {complaint}; mend or remove the row"
 
 
 # The cells of a feature in a CSV file: what they are without a model, and for a model that takes
@@ -84,7 +94,10 @@ FEATURES = {
     "a slip": (["1.50", "abc"], "'abc' is not", "same", "same", ["1.50", "abc"]),
     "NA as a name": (["NA", "abc", ""], ["NA", "abc", None], "'abc' is", "'abc' is", "same"),
     "truth": (["True", "False"], [True, False], [1, 0], [True, False], ["True", "False"]),
-    "truth with gaps": (["true", ""], [True, None], "'true' is", [1, None], ["true", None]),
+    "truth with gaps": (["true", ""], [True, None], [1, None], [1, None], ["true", None]),
+    "truth in words": (["tRue", ""], [True, None], "'tRue' is", [1, None], ["tRue", None]),
+    "euros": (["€ 12", "€ 1.5", ""], [12, 1.5, None], "same", "same", ["€ 12", "€ 1.5", None]),
+    "percent": (["12.5%", "-3 %"], [12.5, -3], "same", "same", ["12.5%", "-3 %"]),
     "infinity": (["1", "inf"], "'inf' is not finite", "same", "same", ["1", "inf"]),
     "dates": (["2020-01-01", "2020-02-01T10:00Z"], "dates, times", "'2020-0", "'2020-0", None),
     "days": (["31/01/2020", "1.2.2020 10:00", " 2020.1.2"], "dates, ti", "'31/", "'31/", None),
@@ -100,7 +113,7 @@ def test_features_of_a_csv_file(tmp_path, case, kind):
     found = expected[["", "number", "boolean", "category"].index(kind)]
     expected = expected[0] if found == "same" else found
     path = csv(tmp_path / "t.csv", cells)
-    frame = read_table(path, ["x"] if kind == "category" else [])
+    frame = read_table(path, text_columns=["x"] if kind == "category" else [])
     if isinstance(expected, str):
         with pytest.raises(TableError, match="^column 'x'") as caught:
             features(frame, ["x"], [kind])

@@ -3,7 +3,9 @@
 import json
 import math
 
-from softbins._core.text import aligned, json_text, printable, shown, wrapped
+import pytest
+
+from softbins._core.text import aligned, json_text, number_text, printable, shown, wrapped
 
 
 def test_text_for_people_and_for_programs():
@@ -11,6 +13,25 @@ def test_text_for_people_and_for_programs():
     assert shown({"low": 0.123456, "sizes": [1, 2]}) == "low 0.1235, sizes 1, 2"
     strange = {"a": math.nan, "b": [math.inf, 1], "c": (1.5, None)}
     assert json.loads(json_text(strange)) == {"a": None, "b": [None, 1], "c": [1.5, None]}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.123456, "0.1235"),
+        (12.0, "12"),
+        (999.96, "1000"),
+        (-12345.678, "-12346"),
+        (123456789.0, "123456789"),
+        (1234567890.0, "1.235e+09"),
+        (0.0000123456, "1.235e-05"),
+        (math.inf, "inf"),
+        (math.nan, "nan"),
+    ],
+)
+def test_numbers_are_written_out_where_that_is_readable(value, text):
+    assert number_text(value) == text
 
 
 def test_one_column_is_wrapped_where_a_line_would_be_too_long():

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.metrics import mean_absolute_error, root_mean_squared_error
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
 from softbins import scores
 from softbins.evaluation import evaluate, predictions
@@ -21,6 +21,7 @@ def test_the_scores_are_those_of_the_model_s_predictions(found):
         "mae": mean_absolute_error(y, model.predict(x)),
         "median_mae": mean_absolute_error(y, model.predict(x, output="median")),
         "rmse": root_mean_squared_error(y, model.predict(x)),
+        "r2": r2_score(y, model.predict(x)),
         "crps": scores.crps(predicted, y),
         "nll": scores.nll(predicted, y),
         "coverage": scores.coverage(y, low, high),
@@ -34,9 +35,22 @@ def test_the_scores_are_those_of_the_model_s_predictions(found):
 def test_a_model_of_numbers_has_no_scores_of_distributions():
     found = evaluate(fitted("l2"), *table())
     known = {name for name, value in found.summary().items() if value is not None}
-    assert known == {"objective", "rows", "mae", "rmse"}
+    assert known == {"objective", "rows", "mae", "rmse", "r2"}
     (remark,) = found.remarks()
-    assert "(l2) predicts numbers, no distributions: only MAE and RMSE" in remark
+    assert "(l2) predicts numbers, no distributions: only MAE, RMSE and R²" in remark
+
+
+def test_an_evaluation_is_shown_as_a_short_table(found):
+    lines = repr(found).splitlines()
+    assert lines[0] == f"Evaluation of {found.model.objective} on 40 rows"
+    shown = {line.rsplit("  ", 1)[0].strip(): line.rsplit("  ", 1)[1] for line in lines[1:]}
+    assert list(shown) == [name.replace("_", " ") for name in found.scores()]
+    assert float(shown["mae"]) == pytest.approx(found.scores()["mae"], rel=1e-3)
+
+
+def test_targets_that_are_all_the_same_have_no_r2(models):
+    found = evaluate(models["equal bins"], table(5)[0], np.ones(5))
+    assert found.scores()["r2"] is None
 
 
 def test_targets_outside_the_bins_are_counted(models):

@@ -1,16 +1,23 @@
-"""The page of an evaluation shows its scores, figures and facts, and nothing else."""
+"""The page of an evaluation shows its verdict, scores, figures and facts, and nothing else."""
 
+import base64
+import hashlib
+import io
 import math
 import re
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-from softbins import Bins, Histogram, NeuralRegressor, load, scores
+from softbins import Bins, Histogram, NeuralRegressor, load
 from softbins._core.text import shown
 from softbins.evaluation import Evaluation, evaluate
-from softbins.report.evaluation_page import distribution_figures
+from softbins.report.evaluation_figures import axis_scale, draw_densities, draw_predictions
+from softbins.report.evaluation_page import honesty_figures
+from softbins.report.page import figure_of
 from softbins.tabular.description import aggregator_of
 from softbins.tabular.summary import training_summary
 from tests.parsed_page import Page
@@ -18,7 +25,12 @@ from tests.report.small_models import fitted, table
 
 pytest.importorskip("matplotlib", reason="the page has figures, which need matplotlib")
 pytest.importorskip("jinja2", reason="the page is made with Jinja2")
-FIGURES = ["densities", "intervals", "reliability", "pit", "training"]
+FIGURES = [
+    *("predictions", "densities", "errors-by-target", "errors-by-column-0", "errors-by-column-1"),
+    *("importance-error", "importance-width", "dependence-0", "dependence-1"),
+    *("reliability", "pit", "training"),
+]
+OF_NUMBERS = [name for name in FIGURES if name not in ("densities", "importance-width")][:-3]
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +43,10 @@ def test_the_page_is_whole_and_asks_for_nothing(text):
     assert (page.open, page.badly_nested) == ([], [])
     assert len(set(page.ids)) == len(page.ids)
     assert page.sources == []
-    assert all(link.startswith("#") or link == "data:," for link in page.links)
+    inside = ("#", "data:text/csv;")
+    assert all(link.startswith(inside) or link == "data:," for link in page.links)
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
-    assert not {"script", "img", "iframe", "object", "form"} & set(page.tags)
+    assert not {"img", "iframe", "object", "form"} & set(page.tags)
     assert "@import" not in text
     assert all(place.startswith("#") for place in re.findall(r"url\(([^)]*)", text))
     # The names of SVG's own language, which nobody fetches.
@@ -43,16 +56,53 @@ def test_the_page_is_whole_and_asks_for_nothing(text):
     }
 
 
+def test_the_only_script_is_the_one_that_browsers_are_told_to_run(text):
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'\"" in text
+
+
+def test_the_verdict_comes_first(found, text):
+    words = Page(text).words
+    places = [words.index(part) for each in found.verdict() for part in (each.headline, each.text)]
+    assert places == sorted(places)
+    assert places[-1] < words.index("Scores")
+    for each in found.verdict():
+        assert f'<div class="finding {each.level}">' in text
+
+
+def test_the_predictions_can_be_taken_out_of_the_page(found, text):
+    (link,) = [link for link in Page(text).links if link.startswith("data:text/csv")]
+    frame = pd.read_csv(io.BytesIO(base64.b64decode(link.partition("base64,")[2])))
+    assert list(frame) == ["row", "true", "predicted", "error", "median", "low_0.8", "high_0.8"]
+    np.testing.assert_allclose(frame["true"], found.y)
+    np.testing.assert_allclose(frame["predicted"], found.mean)
+    np.testing.assert_allclose(frame[["low_0.8", "high_0.8"]], found.interval)
+
+
+def test_the_worst_rows_are_shown_with_their_values(found, text):
+    x, y = table(40, seed=1)
+    row = int(np.abs(found.mean - y).argmax())
+    (cells,) = re.findall(
+        rf'<th scope="row" class="number" data-value="{row}">.*?</tr>', text, re.S
+    )
+    shown_values = re.findall(r'data-value="([^"]*)"', cells)
+    expected = [row, y[row], found.mean[row], found.mean[row] - y[row], *found.interval[row]]
+    assert [float(value) for value in shown_values[:6]] == pytest.approx(expected)
+    assert sorted(map(float, shown_values[6:])) == pytest.approx(sorted(x.loc[row]))
+
+
 def test_every_figure_is_there_with_its_caption(text):
     page = Page(text)
     assert [name for name in page.ids if name in FIGURES] == FIGURES
     assert {f"{name}-caption" for name in FIGURES} <= set(page.ids)
-    assert "The 80% intervals and the targets of 40 of 40 rows" in page.words
+    assert "The targets of 40 of 40 rows, evenly chosen by their predicted means, " in page.words
+    assert "and their 80% intervals." in page.words
 
 
 def test_every_number_of_the_table_is_that_of_the_scores(found, text):
     expected = list(found.scores().values())
-    assert Page(text).cells == [(value, shown(value)) for value in expected]
+    assert Page(text).cells[: len(expected)] == [(value, shown(value)) for value in expected]
     assert "Share of targets in their 80% intervals." in text
 
 
@@ -72,30 +122,30 @@ def test_the_page_says_what_was_judged_and_how_it_was_trained(found, text):
     assert "None" not in told.values()
 
 
-def test_the_page_of_a_model_of_numbers_shows_its_training_only():
+def test_the_page_of_a_model_of_numbers_shows_nothing_of_distributions():
     found = evaluate(fitted("l2"), *table())
     page = Page(found.page())
-    assert [name for name in FIGURES if name in page.ids] == ["training"]
+    assert [name for name in FIGURES if name in page.ids] == [*OF_NUMBERS, "training"]
     assert found.remarks()[0] in page.words
-    assert len(page.cells) == 2
+    assert "Width" not in page.words
+
+
+def test_a_quick_page_says_nothing_about_columns(found):
+    page = Page(found.page(quick=True))
+    some = [name for name in FIGURES if not re.match("errors-by-column|importance|depend", name)]
+    assert [name for name in page.ids if name in FIGURES] == some
 
 
 def test_the_page_says_that_targets_lie_outside_the_bins(models):
     x, y = table()
     found = evaluate(models["equal bins"], x, np.where(np.arange(80) < 3, 99.0, y))
-    page = Page(found.page())
+    page = Page(found.page(quick=True))
     assert (math.inf, "inf") in page.cells
     assert found.remarks()[0] in page.words
 
 
-def test_the_legends_repeat_the_scores(found, text):
-    share = scores.coverage(found.y, *found.interval.T)
-    assert f"interval: {share:.1%} of 40 inside" in Page(text).words
-
-
-@pytest.mark.parametrize("name", ["equal bins", "calibrated"])
-def test_a_saved_model_gives_the_same_page(models, tmp_path, name):
-    model, rows = models[name], table(40, seed=1)
+def test_a_saved_model_gives_the_same_page(models, tmp_path):
+    model, rows = models["calibrated"], table(40, seed=1)
     model.save(tmp_path / "some.model")
     first, second = (evaluate(m, *rows).page() for m in (model, load(tmp_path / "some.model")))
     assert first == second
@@ -103,16 +153,61 @@ def test_a_saved_model_gives_the_same_page(models, tmp_path, name):
 
 def test_names_of_files_are_text_and_no_markup(models):
     found = evaluate(models["equal bins"], *table(1))
-    page = Page(found.page("<script>x.model", "a&b.csv"))
-    assert "script" not in page.tags
+    page = Page(found.page("<script>x.model", "a&b.csv", quick=True))
+    assert page.tags.count("script") == 1
     assert "<script>x.model on a&b.csv" in page.words
 
 
+HOSTILE = "</td><script>alert(1)</script>"
+
+
+def test_names_and_values_of_columns_are_text_and_no_markup():
+    """Nor are they formulas, or characters that no page can hold."""
+    x, y = table(60)
+    values = np.array([HOSTILE, "$x^2$", "<img src=x>\x00", "a&amp;b"])[np.arange(60) % 4]
+    frame = x.assign(**{HOSTILE: values, "$y_{2}": x["width"], "_漢字'\"": values[::-1]})
+    model = NeuralRegressor(hidden=(8,), bins=20, max_epochs=2).fit(frame, y)
+    text = evaluate(model, frame, y).page()
+    page = Page(text)
+    assert page.tags.count("script") == 1
+    assert "img" not in page.tags
+    assert (page.open, page.badly_nested) == ([], [])
+    for name in (HOSTILE, "$y_{2}", "_漢字'\""):
+        assert f"Errors by {name}, with" in page.words or f"if {name} were" in page.words
+    assert "a&amp;b" in page.words
+    assert "\x00" not in text
+
+
 @pytest.mark.parametrize(("rows", "drawn"), [(1, 1), (450, 200)])
-def test_at_most_200_intervals_are_drawn(models, rows, drawn):
-    page = Page(evaluate(models["equal bins"], *table(rows)).page())
-    assert f"the targets of {drawn} of {rows} rows" in page.words
-    assert f"of {drawn} inside" in page.words
+def test_at_most_200_rows_are_drawn(models, rows, drawn):
+    page = Page(evaluate(models["equal bins"], *table(rows)).page(quick=True))
+    assert f"The targets of {drawn} of {rows} rows" in page.words
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        (np.linspace(-3, 3, 50), "linear"),
+        (np.zeros(5), "linear"),
+        (np.exp(np.linspace(-6, 6, 99)), "log"),
+        (np.append(np.zeros(200), np.exp(np.linspace(-6, 6, 99))), "symlog"),
+    ],
+    ids=["even", "zeros", "skewed", "zero-inflated"],
+)
+def test_axes_fit_what_is_on_them(values, scale):
+    assert axis_scale(values) == scale
+    figure = figure_of(partial(draw_predictions, values, values, None), 3.0, "white")
+    assert figure.axes[0].get_yscale() == scale
+
+
+def test_densities_are_drawn_where_their_mass_is():
+    wide = Bins.uniform(0, 1000, 2000)
+    logits = -torch.square(wide.centers - torch.linspace(5, 20, 30)[:, None]).double()
+    predicted = Histogram(wide, logits=logits)
+    figure = figure_of(partial(draw_densities, predicted, np.zeros(30)), 3.0, "white")
+    low, high = figure.axes[0].get_xlim()
+    assert -1 < low < 6
+    assert 19 < high < 25
 
 
 def test_whole_numbered_targets_are_judged_as_such(models):
@@ -120,13 +215,13 @@ def test_whole_numbered_targets_are_judged_as_such(models):
     model = models["equal bins"]
     for y, whole in [(np.arange(6.0), True), (np.arange(6.0) / 2, False)]:
         found = Evaluation(model, y, y, predicted, np.column_stack([y, y]), 0.9)
-        drawers = distribution_figures(found)
+        drawers = honesty_figures(found)
         assert drawers["pit"].keywords == drawers["reliability"].keywords == {"integer": whole}
 
 
 def test_training_without_an_epoch_is_said_in_words():
     x, _ = table()
     model = NeuralRegressor(hidden=(8,), bins=20, max_epochs=2).fit(x, np.full(80, 4.0))
-    page = Page(evaluate(model, x, np.full(80, 4.0)).page())
+    page = Page(evaluate(model, x, np.full(80, 4.0)).page(quick=True))
     assert "training" not in page.ids
     assert "No figure of the training: no epochs, which a constant target" in page.words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -92,7 +93,10 @@ def add_legend(axes: Axes, columns: int = 2) -> None:
 def picture(figure: Figure, kind: str) -> bytes:
     """A figure as the content of an "svg", "pdf" or "png" file, the same for the same figure."""
     buffer = io.BytesIO()
-    with style():
+    with style(), warnings.catch_warnings():
+        if kind == "svg":
+            # Text stays text in it, and whoever shows it has other fonts.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         figure.savefig(buffer, format=kind, metadata=NO_METADATA[kind])
     return buffer.getvalue()
 

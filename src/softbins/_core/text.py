@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+# Figures of a whole number that are still easy to read without an exponent.
+MAX_WRITTEN_OUT = 9
 MIN_WRAPPED_WIDTH = 6
 
 
@@ -44,13 +46,22 @@ def shown(value: Any) -> str:
         return ", ".join(f"{name} {shown(item)}" for name, item in value.items())
     if isinstance(value, list):
         return ", ".join(map(shown, value))
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return number_text(value) if isinstance(value, float) else str(value)
+
+
+def number_text(value: float, digits: int = 4) -> str:
+    """A number with so many digits, and without an exponent unless it is very large or small."""
+    rounded = float(f"{value:.{digits}g}")
+    if digits <= len(f"{abs(rounded):.0f}") <= MAX_WRITTEN_OUT and math.isfinite(value):
+        return f"{value:.0f}"
+    return f"{value:.{digits}g}"
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """A question in brackets about the known name that is most like an unknown one, if any is."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    plain = {other.casefold().strip(): other for other in known}
+    close = difflib.get_close_matches(name.casefold().strip(), plain, n=1)
+    return f" (did you mean {plain[close[0]]!r}?)" if close else ""
 
 
 def json_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The command line: `softbins fit`, `predict`, `evaluate`, `compare`, `info` and `paper`."""
+"""The command line: `softbins look`, `fit`, `predict`, `evaluate`, `compare`, `info`, `paper`."""
 
 from softbins.cli.program import main
 

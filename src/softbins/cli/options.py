@@ -22,7 +22,9 @@ OBJECTIVES = (
     *("l2", "l1", "l2-noise", "l2-clipping"),
     *("l2-softmax", "hl-onebin", "hl-uniform", "hl-gaussian", "mdn"),
 )
-METHODS = ("linear", *OBJECTIVES)
+# The same as in `softbins.report.cross_validation`; libraries are compared if they are named.
+METHODS = ("softbins", "softbins-fast", "trees", "linear", "constant", *OBJECTIVES)
+LIBRARIES = ("lightgbm", "catboost", "xgboost")
 
 
 def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
@@ -86,9 +88,10 @@ def new_file(check_name: Callable[[str], object] = str, stdout: bool = False) ->
     return check
 
 
-def epochs(name: str, **default: Any) -> Callable[[Command], Command]:
+def epochs(
+    name: str, text: str = "Passes over the data, at most.", **default: Any
+) -> Callable[[Command], Command]:
     """--epochs, for the parameter of that name."""
-    text = "Passes over the data, at most."
     return option("--epochs", name, type=COUNT, help=text, **default)
 
 

@@ -24,7 +24,7 @@ from softbins.cli.options import examples
 # Each is a function of its own name in a module of that name in `softbins.cli.commands`.
 COMMANDS = (
     *("compare", "evaluate", "explain", "export", "fit"),
-    *("info", "paper", "predict", "serve"),
+    *("info", "look", "paper", "predict", "serve"),
 )
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -103,8 +103,10 @@ def _show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
     "softbins",
     cls=Program,
     epilog=examples(
+        "look houses.csv",
         "fit houses.csv --target price -o houses.model",
         "predict houses.model new.csv -o predicted.csv --interval 0.9",
+        "predict houses.model size=80 town=A",
         "evaluate houses.model sold.csv --page houses.html",
         "compare houses.csv --target price --plot errors.svg",
     ),
@@ -113,6 +115,7 @@ def _show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
 def main() -> None:
     """Regression that predicts a histogram instead of a number.
 
-    Tables are .csv, .parquet or .pq files, also with .gz, with a header. Features are numbers,
-    true and false, or text that names categories, and may have empty cells; the target is numbers.
+    Tables are .csv, .tsv, .xlsx, .parquet, .pq, .feather or .json files, also with .gz or .zip, or
+    - for standard input, with a header. Features are numbers, true and false, or text that names
+    categories, and may have empty cells; the target is numbers.
     """

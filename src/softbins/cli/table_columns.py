@@ -1,19 +1,25 @@
-"""Columns of a data frame as what estimators take: X, y, and errors that name the cell."""
+"""Columns of a table as what estimators take: X, y, and errors that name the cell."""
 
 from __future__ import annotations
 
+import csv
+import io
+import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softbins._core.extras import optional_import
 from softbins._core.text import did_you_mean
-from softbins.cli.table_files import TableError
-
-if TYPE_CHECKING:
-    import pandas
+from softbins.cli.decimal_marks import DecimalMarks
+from softbins.cli.number_text import number_cells
+from softbins.cli.reading import Table
+from softbins.cli.table_errors import ColumnError, TableError
+from softbins.tabular.frames import DATES_NOT_TAKEN
 
 Array = NDArray[np.float64]
 
@@ -30,124 +36,199 @@ MAX_MISSING_COLUMNS_SHOWN = 40
 MAX_COLUMNS_SHOWN = 10
 
 
-def features_and_target(frame: pandas.DataFrame, target: str) -> tuple[pandas.DataFrame, Array]:
-    """X (n, d) from all columns but one, and y (n,) from that one."""
-    y = target_column(frame, target)
-    names = [name for name in frame.columns if name != target]
-    if not names:
-        raise TableError(f"no columns besides the target {target!r}; need at least one feature")
-    return features(frame, names), y
+@dataclass(frozen=True)
+class TakenColumn:
+    """A column as an estimator takes it, with missing values where cells are empty.
 
-
-def target_column(frame: pandas.DataFrame, target: str) -> Array:
-    """The numbers of the target column, in which no cell may be empty."""
-    _check_present(frame, [target])
-    return _numbers(frame[target], target)
-
-
-def features_for_model(
-    frame: pandas.DataFrame, names: Sequence[str] | None, kinds: Sequence[str]
-) -> Any:
-    """The columns that a model takes, by name, or by position if it was trained without names."""
-    if names is not None:
-        return features(frame, names, kinds)
-    if len(frame.columns) != len(kinds):
-        need = f"the model needs {len(kinds)} columns, without names"
-        raise TableError(f"{need}; the table has {len(frame.columns)}")
-    # Without names, because scikit-learn warns of names that training did not have.
-    return features(frame, list(frame.columns), kinds).to_numpy()
-
-
-def features(
-    frame: pandas.DataFrame, names: Sequence[str], kinds: Sequence[str] | None = None
-) -> pandas.DataFrame:
-    """The columns of these names, in this order.
-
-    Without `kinds`, the dtype of a column says whether it is numbers, booleans or categories, and
-    for text all its cells together do. `kinds` are what a fitted model takes the columns for:
-    "number", "boolean", "category" or "empty".
+    `kind` is "number", "boolean", "category" or "empty". `spelling` says what was unusual about
+    text that is numbers, and `share_of_numbers` how much of it is.
     """
-    _check_present(frame, names)
-    columns = zip(names, kinds or [""] * len(names), strict=True)
-    return optional_import("pandas").DataFrame(
-        {name: _feature(frame[name], name, kind) for name, kind in columns}
-    )
+
+    name: str
+    kind: str
+    values: Any
+    spelling: tuple[str, ...] = ()
+    share_of_numbers: float = 0.0
 
 
-def _feature(column: Any, name: str, kind: str) -> Any:
-    """A column as a model takes it, with missing values where cells are empty."""
-    infer = optional_import("pandas").api.types.infer_dtype
+class TableColumns:
+    """The columns of a table, read one by one with what all of them say about decimal marks."""
+
+    def __init__(self, table: Table, decimal: str | None = None) -> None:
+        self.frame = table.frame
+        self._styles = {
+            name: number_cells(self.frame[name]).style()
+            for name in self.frame.columns
+            if _has_text(self.frame[name])
+        }
+        marks = DecimalMarks(decimal, table.decimals, table.point_by_default)
+        self._marks = marks.with_styles(self._styles.values())
+
+    def take(self, name: str, kind: str = "") -> TakenColumn:
+        """The column of that name, or `ColumnError`.
+
+        Without `kind`, the dtype of a column says whether it is numbers, booleans or categories,
+        and for text all its cells together do. `kind` is what a fitted model takes it for.
+        """
+        check_present(self.frame, [name])
+        column = self.frame[name]
+        if name in self._styles:
+            return self._take_text(column, name, kind)
+        if column.isna().all():
+            return TakenColumn(name, "empty", column.astype("float64"))
+        if column.dtype == object:
+            # Booleans with an empty cell among them are objects for pandas.
+            column = column.convert_dtypes()
+        content = optional_import("pandas").api.types.infer_dtype(column, skipna=True)
+        if content.startswith(("date", "time", "period")):
+            raise _dates_error(name)
+        own_kind = {"categorical": "category", "boolean": "boolean"}.get(content, "number")
+        if kind in ("category", "empty") or (kind == "" and own_kind != "number"):
+            return TakenColumn(name, kind or own_kind, column)
+        return TakenColumn(name, "number", _native_numbers(column, name))
+
+    def take_all(
+        self, names: Sequence[str], kinds: Sequence[str] | None = None, release: bool = False
+    ) -> tuple[list[TakenColumn], list[ColumnError]]:
+        """The columns of these names that can be taken, and what is wrong with the others.
+
+        With `release`, columns leave the frame as they are taken, which saves memory.
+        """
+        check_present(self.frame, names)
+        taken, problems = [], []
+        for name, kind in zip(names, kinds or [""] * len(names), strict=True):
+            try:
+                taken.append(self.take(name, kind))
+            except ColumnError as problem:
+                problems.append(problem)
+            if release:
+                del self.frame[name]
+        return taken, problems
+
+    def _take_text(self, column: Any, name: str, kind: str) -> TakenColumn:
+        share = self._styles[name].share
+        if kind == "number" or (kind == "" and share >= MIN_NUMBERS_AMONG_NUMBERS):
+            return self._take_numbers(column, name)
+        column = column.mask(column.astype("str").str.strip() == "")
+        if kind in ("category", "empty"):
+            return TakenColumn(name, kind, column)
+        truth = _truth_words(column)
+        if kind == "boolean":
+            column = column.mask(truth.notna(), truth.astype("float64").astype("str"))
+            return self._take_numbers(column, name)
+        if truth.notna().any() and (truth.notna() | column.isna()).all():
+            return TakenColumn(name, "boolean", truth)
+        return TakenColumn(name, "category", _categories(column, name), (), share)
+
+    def _take_numbers(self, column: Any, name: str) -> TakenColumn:
+        cells = number_cells(column)
+        values = _numbers_beside_text(column)
+        is_number = ~np.isnan(values) | cells.fits[cells.best_decimal]
+        wrong = ~is_number & (cells.is_word | _other_objects(column))
+        if wrong.any():
+            raise _invalid_cell(column, name, np.flatnonzero(wrong))
+        decimal = self._marks.decimal_of(cells.style(), name)
+        values = np.where(cells.is_word, cells.numbers(decimal), values)
+        kind = "empty" if np.isnan(values).all() else "number"
+        return TakenColumn(name, kind, values, tuple(cells.spelling(decimal)))
+
+
+def features_frame(columns: Sequence[TakenColumn]) -> Any:
+    """X as a data frame."""
+    values = {column.name: column.values for column in columns}
+    return optional_import("pandas").DataFrame(values, copy=False)
+
+
+def _has_text(column: Any) -> bool:
     if column.dtype == object:
-        # Booleans with an empty cell among them are objects for pandas.
-        column = column.convert_dtypes()
-    content = infer(column, skipna=True)
-    if content.startswith(("date", "time", "period")):
-        raise _dates_error(name)
-    if content == "string":
-        column = column.mask(column.str.strip() == "")
-        if kind in ("", "boolean"):
-            column = _booleans(column, known_kind=kind == "boolean")
-    not_numbers = content in ("categorical", "boolean") or column.dtype == "boolean"
-    if kind in ("category", "empty") or (kind == "" and not_numbers):
-        return column
-    if kind == "" and content == "string" and not _mostly_numbers(column):
-        return _categories(column, name)
-    return _numbers(column, name, allow_missing=True)
+        return any(isinstance(value, str) for value in column)
+    pandas = optional_import("pandas")
+    is_category = isinstance(column.dtype, pandas.CategoricalDtype)
+    return not is_category and bool(pandas.api.types.is_string_dtype(column))
 
 
-def _booleans(column: Any, known_kind: bool) -> Any:
-    """Text as booleans if every cell is true, false or empty, and as it is otherwise.
-
-    Where booleans are known to be what a model takes, "true" and "false" become "1" and "0", so
-    that any other word among them is an error.
-    """
-    words = column.str.strip().str.lower()
-    if known_kind:
-        return column.mask(words == "true", "1").mask(words == "false", "0")
-    if column.isna().all() or not (words.isin(list(TRUTH_WORDS)) | column.isna()).all():
-        return column
-    return words.map(TRUTH_WORDS).astype("boolean")
-
-
-def _mostly_numbers(column: Any) -> bool:
-    """Whether enough of the cells that are not missing are numbers; true if all are missing."""
-    known = _without_missing_words(column).dropna()
-    return not len(known) or bool(
-        _parsed_numbers(known).notna().mean() >= MIN_NUMBERS_AMONG_NUMBERS
-    )
-
-
-def _without_missing_words(column: Any) -> Any:
-    """The column with missing values in place of words such as NA."""
-    from softbins.tabular.frames import MISSING_WORDS
-
-    return column.mask(column.astype(str).str.strip().str.lower().isin(MISSING_WORDS))
-
-
-def _parsed_numbers(column: Any) -> Any:
-    # Converted to text first, because pandas takes dates for numbers of nanoseconds.
-    return optional_import("pandas").to_numeric(column.astype(str), errors="coerce")
+def _truth_words(column: Any) -> Any:
+    """Booleans where a cell is true or false in any case, missing elsewhere."""
+    return column.astype("str").str.strip().str.lower().map(TRUTH_WORDS).astype("boolean")
 
 
 def _categories(column: Any, name: str) -> Any:
     """The column as it is, unless its text is dates, which are refused."""
-    words = column.dropna()
+    words = column.dropna().astype("str")
     dates = optional_import("pandas").to_datetime(
         words, errors="coerce", format="ISO8601", utc=True
     )
-    is_date = dates.notna() | words.astype(str).str.fullmatch(DAY_PATTERN)
+    is_date = dates.notna() | words.str.fullmatch(DAY_PATTERN)
     if is_date.mean() > MAX_DATES_AMONG_CATEGORIES:
         raise _dates_error(name)
     return column
 
 
-def _dates_error(name: str) -> TableError:
-    from softbins.tabular.frames import DATES_NOT_TAKEN
-
-    return TableError(f"column {name!r}: {DATES_NOT_TAKEN}")
+def _dates_error(name: str) -> ColumnError:
+    return ColumnError(name, f"column {name!r}: {DATES_NOT_TAKEN}", "dates")
 
 
-def _check_present(frame: Any, names: Sequence[str]) -> None:
+def _numbers_beside_text(column: Any) -> Array:
+    """The cells that are numbers and no text, NaN for all others."""
+    if column.dtype != object:
+        return np.full(len(column), np.nan)
+    kinds = (int, float, Decimal, np.number)
+    return np.array([float(cell) if isinstance(cell, kinds) else np.nan for cell in column])
+
+
+def _other_objects(column: Any) -> NDArray[np.bool_]:
+    """Which cells are neither text nor missing; of these only numbers can be taken."""
+    if column.dtype != object:
+        return np.zeros(len(column), dtype=bool)
+    is_text = np.array([isinstance(cell, str) for cell in column], dtype=bool)
+    is_known: NDArray[np.bool_] = column.notna().to_numpy()
+    return ~is_text & is_known
+
+
+def _native_numbers(column: Any, name: str) -> Array:
+    """A column without text as float64; booleans are 0 and 1."""
+    try:
+        values: Array = column.to_numpy(dtype="float64", na_value=np.nan)
+    except (TypeError, ValueError):
+        values = _numbers_beside_text(column.astype(object))
+        raise _invalid_cell(column, name, np.flatnonzero(np.isnan(values))) from None
+    wrong = np.flatnonzero(np.isinf(values))
+    if len(wrong):
+        raise _invalid_cell(column, name, wrong)
+    return values
+
+
+def _invalid_cell(column: Any, name: str, wrong: NDArray[np.int64]) -> ColumnError:
+    """What is wrong with the first of the wrong rows, and how many there are."""
+    row = int(wrong[0])
+    text = str(column.iloc[row]).strip()
+    is_infinite = text.lower().lstrip("+-") in ("inf", "infinity")
+    problem = "is not finite" if is_infinite else "is not a number"
+    brief = f"row {row + 1}: {text[:MAX_CHARACTERS_SHOWN]!r} {problem}"
+    others = f" (the first of {len(wrong)} such rows)" if len(wrong) > 1 else ""
+    return ColumnError(name, f"column {name!r}, {brief}{others}; mend or remove the row", brief)
+
+
+def columns_refused(problems: Sequence[ColumnError], may_drop: bool) -> TableError:
+    """One error for all columns that cannot be taken, with the option that leaves them out."""
+    names = [problem.name for problem in problems]
+    way_out = f", or leave {{}} out: --drop {shlex.quote(joined_names(names))}" if may_drop else ""
+    if len(problems) == 1:
+        return TableError(f"{problems[0]}{way_out.format('the column')}")
+    listed = ", ".join(f"{problem.name!r} ({problem.brief})" for problem in problems)
+    way_out = way_out.format("them")
+    return TableError(f"{len(problems)} columns cannot be taken: {listed}; mend them{way_out}")
+
+
+def joined_names(names: Sequence[str]) -> str:
+    """Names with commas between them, and in quotes where they have commas themselves."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
+
+
+def check_present(frame: Any, names: Sequence[str]) -> None:
+    """Raise for names that no column has, with the closest that exist."""
     present = [str(name) for name in frame.columns]
     missing = [name for name in names if name not in present]
     if not missing:
@@ -163,35 +244,3 @@ def _short_list(names: Sequence[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:MAX_COLUMNS_SHOWN])
     rest = len(names) - MAX_COLUMNS_SHOWN
     return shown if rest <= 0 else f"{shown} and {rest} more"
-
-
-def _numbers(column: Any, name: str, allow_missing: bool = False) -> Array:
-    """One column as float64; booleans are 0 and 1, and missing values NaN if they are allowed."""
-    if column.dtype == object:
-        column = column.convert_dtypes()
-    if optional_import("pandas").api.types.is_numeric_dtype(column):
-        values = column.to_numpy(dtype="float64", na_value=np.nan)
-    else:
-        values = _parsed_numbers(column).to_numpy(dtype="float64")
-    valid = np.isfinite(values)
-    if allow_missing and not valid.all():
-        valid |= np.isnan(values) & _without_missing_words(column).isna().to_numpy()
-    wrong = np.flatnonzero(~valid)
-    if len(wrong):
-        raise TableError(_invalid_cell(column, name, values, wrong))
-    # Copied, because torch refuses read-only arrays, which pandas may give.
-    return np.array(values, dtype=np.float64)
-
-
-def _invalid_cell(column: Any, name: str, values: Array, wrong: NDArray[np.int64]) -> str:
-    """What is wrong with the first of the wrong rows, and how many there are."""
-    row = int(wrong[0])
-    text = str(column.iloc[row])
-    if column.isna().iloc[row] or not text.strip():
-        problem = "the cell is empty"
-    elif np.isinf(values[row]):
-        problem = f"{text!r} is not finite"
-    else:
-        problem = f"{text[:MAX_CHARACTERS_SHOWN]!r} is not a number"
-    others = f" (the first of {len(wrong)} such rows)" if len(wrong) > 1 else ""
-    return f"column {name!r}, row {row + 1}: {problem}{others}; mend or remove the row or column"

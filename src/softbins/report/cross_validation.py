@@ -1,123 +1,145 @@
-"""Cross-validation of the paper's methods, with the networks of all folds trained as one stack."""
+"""Cross-validation of methods on the same folds of a table.
+
+"softbins" and "softbins-fast" are HistogramRegressor with both of its presets, "trees" are
+scikit-learn's boosted trees; "linear" and "constant" are what every method should beat; and the
+objectives of the paper are its plain networks. Other libraries are compared if they are named.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import KFold
-from torch import Tensor
 
-from softbins.nn.objectives import Objective, make_objective
-from softbins.nn.settings import METHODS, Progress, Settings
-from softbins.nn.stack import StackedMLP
-from softbins.nn.trainer import MemberData, Trainer
+from softbins.nn.objectives import make_objective
+from softbins.nn.settings import METHODS as OBJECTIVES
+from softbins.nn.settings import Progress
+from softbins.report.estimators import (
+    LIBRARIES,
+    FoldData,
+    check_installed,
+    constant_forecast,
+    histogram_forecast,
+    library_forecast,
+    linear_forecast,
+    trees_forecast,
+)
+from softbins.report.forecasts import Forecast
+from softbins.report.plain_networks import PlainNetworks
+from softbins.report.splits import Split, make_splits, take_rows
+from softbins.tabular.columns import Columns
 
 Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+# Called with the share of a method's work that is done.
+OnShare = Callable[[float], object]
 
-# The network of the paper's experiments (Section 4).
-HIDDEN_SIZES = (64, 64, 64, 64)
+ESTIMATORS = {
+    "softbins": "HistogramRegressor",
+    "softbins-fast": "HistogramRegressor, fast",
+    "trees": "boosted trees",
+    "linear": "baseline",
+    "constant": "baseline",
+}
+KINDS = (
+    ESTIMATORS | dict.fromkeys(OBJECTIVES, "plain network") | dict.fromkeys(LIBRARIES, "library")
+)
 
 
-@dataclass(frozen=True)
-class Split:
-    """One fold: the rows that are trained on, and the rows that are predicted."""
-
-    train: Index
-    test: Index
+def check_methods(methods: Sequence[str]) -> None:
+    """Raise unless all methods are known, and what they need is installed."""
+    for method in methods:
+        if method not in KINDS:
+            raise ValueError(f"method: expected one of {', '.join(KINDS)}, got {method!r}")
+        if method in LIBRARIES:
+            check_installed(method)
 
 
 def cross_validate(
-    x: Array,
+    X: Any,
     y: Array,
     method: str,
     *,
     folds: int = 5,
     epochs: int = 100,
     seed: int = 0,
-    progress: Progress | None = None,
-) -> list[dict[str, float]]:
-    """MAE and RMSE of a method on each held-out fold."""
-    if method != "linear" and method not in METHODS:
-        raise ValueError(f"method: expected linear or one of {', '.join(METHODS)}, got {method!r}")
-    shuffled = KFold(folds, shuffle=True, random_state=seed)
-    splits = [Split(train, test) for train, test in shuffled.split(x)]
-    if method == "linear":
-        errors = [_linear_errors(x, y, split) for split in splits]
+    on_share: OnShare | None = None,
+) -> tuple[list[dict[str, Any]], bool | None]:
+    """The scores of a method on each held-out fold, and whether it is undertrained in most.
+
+    `epochs` are those of plain networks.
+    """
+    check_methods([method])
+    splits = make_splits(len(y), folds, seed)
+    tell = on_share or (lambda share: None)
+    if method in OBJECTIVES:
+        forecasts = _network_forecasts(X, y, method, splits, epochs, seed, tell)
     else:
-        networks = _Networks(
-            # Centered in float64, because float32 would lose small differences of large numbers.
-            inputs=torch.from_numpy((x - x.mean(0)).astype(np.float32)),
-            y=y,
-            objective=make_objective(method, float(y.min()), float(y.max())),
-            settings=Settings(epochs=epochs, evaluate=()),
-            seed=seed,
-        )
-        errors = networks.errors(splits, progress)
-    return [
-        {"fold": fold, "mae": float(np.abs(e).mean()), "rmse": math.sqrt(np.square(e).mean())}
-        for fold, e in enumerate(errors)
-    ]
+        forecasts = [
+            _estimator_forecast(X, y, method, split, seed, _of_fold(tell, number, folds))
+            for number, split in enumerate(splits)
+        ]
+    pairs = enumerate(zip(forecasts, splits, strict=True))
+    found = [forecast.scores(fold, y[split.test]) for fold, (forecast, split) in pairs]
+    return found, _in_most(forecasts)
 
 
-def _linear_errors(x: Array, y: Array, split: Split) -> Array:
-    model = LinearRegression().fit(x[split.train], y[split.train])
-    prediction: Array = model.predict(x[split.test])
-    return prediction - y[split.test]
+def _in_most(forecasts: Sequence[Forecast]) -> bool | None:
+    known = [each.undertrained for each in forecasts if each.undertrained is not None]
+    return sum(known) > len(known) / 2 if known else None
 
 
-@dataclass(frozen=True)
-class _Networks:
-    """The networks of one method: what they learn from, and how."""
+def _network_forecasts(
+    X: Any,
+    y: Array,
+    method: str,
+    splits: Sequence[Split],
+    epochs: int,
+    seed: int,
+    tell: OnShare,
+) -> list[Forecast]:
+    def show(epoch: int, epochs: int, *_: Any) -> None:
+        tell(epoch / epochs)
 
-    inputs: Tensor
-    y: Array
-    objective: Objective
-    settings: Settings
-    seed: int
-
-    def errors(self, splits: Sequence[Split], progress: Progress | None) -> list[Array]:
-        """The errors of each fold's network on its held-out rows."""
-        errors: dict[int, Array] = {}
-        for folds in _folds_of_one_stack(splits, self.settings.batch_size):
-            network = self._train([splits[fold] for fold in folds], folds, progress)
-            for member, fold in enumerate(folds):
-                test = splits[fold].test
-                errors[fold] = self._predict(network, member, test) - self.y[test]
-        return [errors[fold] for fold in range(len(splits))]
-
-    def _train(
-        self, splits: Sequence[Split], folds: Sequence[int], progress: Progress | None
-    ) -> StackedMLP:
-        """A stack with a trained network for each split; the number of its fold is its seed."""
-        seeds = [self.seed + fold for fold in folds]
-        network = StackedMLP(self.inputs.shape[1], HIDDEN_SIZES, self.objective.outputs, seeds)
-        data = MemberData(
-            x=self.inputs,
-            y=torch.from_numpy(self.y.astype(np.float32)),
-            rows=[torch.from_numpy(split.train) for split in splits],
-        )
-        Trainer(network, self.objective, data, self.settings, seeds).run(progress)
-        return network
-
-    @torch.no_grad()
-    def _predict(self, network: StackedMLP, member: int, index: Index) -> Array:
-        """What one member of a stack predicts for the rows of that index."""
-        network.eval()
-        inputs = self.inputs[torch.from_numpy(index)].expand(network.members, -1, -1)
-        prediction: Array = self.objective.decode(network(inputs)[member]).double().numpy()
-        return prediction
+    x = Columns.fit(X).transform(X)
+    objective = make_objective(method, float(y.min()), float(y.max()))
+    return PlainNetworks.on(x, y, objective, epochs, seed).forecasts(splits, show)
 
 
-def _folds_of_one_stack(splits: Sequence[Split], batch_size: int) -> list[list[int]]:
-    """Groups of folds with the same number of batches, which is usually one group of all folds."""
-    groups: dict[int, list[int]] = {}
-    for fold, split in enumerate(splits):
-        groups.setdefault(math.ceil(len(split.train) / batch_size), []).append(fold)
-    return list(groups.values())
+def _estimator_forecast(
+    X: Any, y: Array, method: str, split: Split, seed: int, tell: OnShare
+) -> Forecast:
+    fold = FoldData(
+        X_train=take_rows(X, split.train),
+        y_train=y[split.train],
+        X_test=take_rows(X, split.test),
+        y_test=y[split.test],
+    )
+    forecast = _fitted(method, fold, seed, tell)
+    tell(1.0)
+    return forecast
+
+
+def _fitted(method: str, fold: FoldData, seed: int, tell: OnShare) -> Forecast:
+    def show(epoch: int, epochs: int, *_: Any) -> None:
+        tell(epoch / epochs)
+
+    progress: Progress = show
+    match method:
+        case "softbins":
+            return histogram_forecast(fold, "default", seed, progress)
+        case "softbins-fast":
+            return histogram_forecast(fold, "fast", seed, progress)
+        case "trees":
+            return trees_forecast(fold, seed)
+        case "linear":
+            return linear_forecast(fold)
+        case "constant":
+            return constant_forecast(fold)
+    return library_forecast(method, fold, seed)
+
+
+def _of_fold(tell: OnShare, number: int, folds: int) -> OnShare:
+    """Told the share of one fold that is done, tell that of all."""
+    return lambda share: tell((number + share) / folds)

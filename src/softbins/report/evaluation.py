@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import mean_absolute_error, root_mean_squared_error
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
 from softbins import scores
 from softbins._core.checks import checked_level, numeric_column
+from softbins._core.text import aligned, number_text
 from softbins.histogram import Histogram
 from softbins.report.evaluation_page import evaluation_page
+from softbins.report.verdict import Finding, findings
 from softbins.tabular.description import aggregator_of
 from softbins.tabular.frame_output import level_name
 
@@ -41,6 +43,8 @@ class Evaluation:
         only.
     coverage : float
         The share of targets that the intervals are made for.
+    X : array or data frame of shape (n, d), optional
+        The rows as the model was given them. Without them, nothing is known about columns.
 
     Examples
     --------
@@ -52,6 +56,8 @@ class Evaluation:
     >>> evaluation = evaluate(model, x, 3 * x[:, 0], coverage=0.8)
     >>> evaluation.mean.shape, evaluation.interval.shape, evaluation.coverage
     ((60,), (60, 2), 0.8)
+    >>> print(repr(evaluation).splitlines()[0])
+    Evaluation of hl-gaussian on 60 rows
     """
 
     model: Any
@@ -60,6 +66,13 @@ class Evaluation:
     distribution: Histogram | None
     interval: Array | None
     coverage: float
+    X: Any = None
+
+    def __repr__(self) -> str:
+        of = "" if self.model is None else f" of {self.model.objective}"
+        known = {name: value for name, value in self.scores().items() if value is not None}
+        rows = [[name.replace("_", " "), number_text(value)] for name, value in known.items()]
+        return f"Evaluation{of} on {len(self.y)} rows\n{aligned(rows)}"
 
     def scores(self) -> dict[str, float | None]:
         """Score the predictions.
@@ -67,9 +80,10 @@ class Evaluation:
         Returns
         -------
         dict
-            ``mae`` and ``rmse`` of the means, ``median_mae`` of the medians, ``crps`` and ``nll``
-            of the distributions, and the ``coverage`` and mean ``width`` of the intervals. All but
-            ``mae`` and ``rmse`` are None for a model that predicts numbers only.
+            ``mae``, ``rmse`` and ``r2`` of the means, ``median_mae`` of the medians, ``crps`` and
+            ``nll`` of the distributions, and the ``coverage`` and mean ``width`` of the intervals.
+            Those of medians, distributions and intervals are None for a model that predicts
+            numbers only, and ``r2`` is None where all targets are the same.
 
         Examples
         --------
@@ -84,6 +98,7 @@ class Evaluation:
             "mae": float(mean_absolute_error(self.y, self.mean)),
             "median_mae": None,
             "rmse": float(root_mean_squared_error(self.y, self.mean)),
+            "r2": float(r2_score(self.y, self.mean)) if np.ptp(self.y) > 0 else None,
             "crps": None,
             "nll": None,
             "coverage": None,
@@ -146,24 +161,54 @@ class Evaluation:
         """
         if self.distribution is None:
             return [
-                f"The model ({self.model.objective}) predicts numbers, no distributions: only MAE "
-                "and RMSE are known, and there is no figure of densities, intervals or calibration."
+                f"The model ({self.model.objective}) predicts numbers, no distributions: only MAE, "
+                "RMSE and R² are known, and nothing of densities, intervals or calibration."
             ]
         bins = self.distribution.bins
         outside = int(((self.y < bins.low) | (self.y > bins.high)).sum())
         where = f"outside the bins, [{bins.low:g}, {bins.high:g}], where the density is zero"
         return [f"{outside} of {len(self.y)} targets lie {where}."] if outside else []
 
-    def page(self, model_name: str = "a model", data_name: str = "a table") -> str:
-        """Write the scores, the figures and how the model was trained as one HTML page.
+    def verdict(self) -> list[Finding]:
+        """Judge the model in words.
 
-        The page needs no other file and requests nothing; the same evaluation gives the same
-        page. Needs ``pip install "softbins[plots]"``.
+        Every answer takes into account what chance alone may do to so many rows. The constant is
+        the mean of these targets, the linear regression is cross-validated on these rows.
+
+        Returns
+        -------
+        list of Finding
+            Whether the model is better than a constant and than a linear regression, whether its
+            intervals are honest, and whether its error is like that in training, as far as that
+            can be asked.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from softbins.evaluation import Evaluation
+        >>> y = np.arange(100.0)
+        >>> interval = np.column_stack([y - 1, np.where(y < 68, y + 1, y - 0.5)])
+        >>> judged = Evaluation(None, y, y, distribution=None, interval=interval, coverage=0.9)
+        >>> [(found.question, found.level) for found in judged.verdict()]
+        [('constant', 'good'), ('intervals', 'bad')]
+        """
+        return findings(self)
+
+    def page(
+        self, model_name: str = "a model", data_name: str = "a table", quick: bool = False
+    ) -> str:
+        """Write the verdict, the scores, figures and how the model was trained as one HTML page.
+
+        It shows predictions beside targets, where the errors are, which columns matter and how,
+        and how honest the distributions are. The page needs no other file and requests nothing;
+        the same evaluation gives the same page. Needs ``pip install "softbins[plots]"``.
 
         Parameters
         ----------
         model_name, data_name : str
             What the page calls the model and the rows.
+        quick : bool, default False
+            Leave out which columns matter and how, which may take a minute for hundreds of columns.
 
         Returns
         -------
@@ -181,7 +226,7 @@ class Evaluation:
         >>> "<title>a line on 60 rows</title>" in page
         True
         """
-        return evaluation_page(self, model_name, data_name)
+        return evaluation_page(self, model_name, data_name, quick)
 
 
 def evaluate(model: Any, X: Any, y: Any, coverage: float = 0.9) -> Evaluation:
@@ -211,7 +256,7 @@ def evaluate(model: Any, X: Any, y: Any, coverage: float = 0.9) -> Evaluation:
     >>> x = np.linspace(0, 1, 60)[:, None]
     >>> model = NeuralRegressor(hidden=(8,), bins=20, max_epochs=2).fit(x, 3 * x[:, 0])
     >>> list(evaluate(model, x, 3 * x[:, 0]).scores())
-    ['mae', 'median_mae', 'rmse', 'crps', 'nll', 'coverage', 'width']
+    ['mae', 'median_mae', 'rmse', 'r2', 'crps', 'nll', 'coverage', 'width']
     """
     mean = model.predict(X)
     target = numeric_column("y", y, len(mean))
@@ -230,6 +275,7 @@ def evaluate(model: Any, X: Any, y: Any, coverage: float = 0.9) -> Evaluation:
         distribution=distribution,
         interval=interval,
         coverage=coverage,
+        X=X,
     )
 
 

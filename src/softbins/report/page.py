@@ -1,19 +1,25 @@
-"""One HTML page with a table, figures and facts, which needs no other file.
+"""One HTML page of tables, figures and facts, which needs no other file.
 
-Styles and figures stand inside of the page, and it requests nothing. The same content gives the
-same page.
+Styles, figures, what can be downloaded and the few lines of script that sort tables stand inside of
+the page, and it requests nothing. Without the script it is the same page with tables that stay as
+they are. The same content gives the same page.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import softbins
 from softbins._core.extras import optional_import
 from softbins._core.figures import SIZE, Picture, inline, picture, style
 from softbins._core.text import shown
+from softbins.report.verdict import Finding, overall
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,16 +29,56 @@ Draw = Callable[["Axes"], object]
 
 
 @dataclass(frozen=True)
+class Table:
+    """Heads of columns, and rows of numbers and text, which a reader can sort if `sortable`."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    caption: str = ""
+    sortable: bool = True
+
+    def is_number(self, column: int) -> bool:
+        """Whether a column holds numbers, and perhaps gaps."""
+        cells = [row[column] for row in self.rows if row[column] is not None]
+        return bool(cells) and all(isinstance(cell, (int, float)) for cell in cells)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page under a title of its own: remarks, tables, then figures."""
+
+    name: str
+    title: str
+    tables: Sequence[Table] = ()
+    remarks: Sequence[str] = ()
+    pictures: Sequence[Picture] = ()
+    lead: str = ""
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file inside of a page: its name, its text, and what the link to it says."""
+
+    name: str
+    text: str
+    label: str
+
+    @property
+    def address(self) -> str:
+        """The file as an address that holds all of it."""
+        return f"data:text/csv;charset=utf-8;base64,{_base64(self.text.encode())}"
+
+
+@dataclass(frozen=True)
 class Page:
     """What a page says, from top to bottom."""
 
     title: str
     lead: str
-    head: Sequence[str]
-    table: Sequence[Sequence[Any]]
-    remarks: Sequence[str]
-    pictures: Sequence[Picture]
+    sections: Sequence[Section]
     facts: Mapping[str, Any]
+    findings: Sequence[Finding] = ()
+    download: Download | None = None
 
     def html(self) -> str:
         """The text of the HTML file."""
@@ -44,8 +90,15 @@ class Page:
             lstrip_blocks=True,
         )
         environment.filters["shown"] = shown
-        template = environment.get_template("evaluation.html")
-        text: str = template.render(**vars(self), version=softbins.__version__)
+        text: str = environment.get_template("page.html").render(
+            **vars(self),
+            verdict=overall(self.findings) if self.findings else None,
+            style=_file("page.css"),
+            script=_file("page.js"),
+            # Of all scripts that a page might come to hold, a browser runs only this one.
+            script_hash=_base64(hashlib.sha256(_file("page.js").encode()).digest()),
+            version=softbins.__version__,
+        )
         return text
 
 
@@ -63,3 +116,13 @@ def figure_of(draw: Draw, height: float, background: str) -> Figure:
         figure: Figure = new_figure((SIZE[0], height), layout="constrained")
         draw(figure.subplots())
     return figure
+
+
+@cache
+def _file(name: str) -> str:
+    """A file of the templates, without the end of its last line."""
+    return (files("softbins.report") / "templates" / name).read_text("utf-8").rstrip("\n")
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,18 @@ from softbins.cli.inputs import read_training_data
 from softbins.cli.options import DATA, JSON, TARGET, examples, new_file
 from softbins.cli.output_files import check_not_an_input
 from softbins.cli.progress import progress_bar
+from softbins.cli.reading import Reading
+from softbins.cli.reading_options import reading_options
 from softbins.cli.summary import print_summary
+from softbins.cli.table_summary import MAX_LISTED, summary_text
 from softbins.cli.training_options import (
     check_training_options,
     new_estimator,
     training_options,
 )
+
+# With fewer rows than this, a model cannot be expected to do much.
+FEW_ROWS = 30
 
 
 @click.command(
@@ -26,22 +33,29 @@ from softbins.cli.training_options import (
         "fit houses.csv --target price -o houses.model",
         "fit houses.parquet --target price -o houses.model --preset fast --max-seconds 60",
         "fit houses.csv --target price -o l2.model --objective l2 --hidden 128,128 --json",
+        "fit export.xlsx --sheet sold --target price --drop id,day -o houses.model",
     )
 )
 @DATA
 @TARGET
 @click.option("-o", "output", metavar="MODEL", required=True, callback=new_file(), help="The file.")
+@reading_options(target=True, columns=True)
 @training_options
 @JSON
-def fit(data: Path, target: str, output: Path, as_json: bool, **options: Any) -> None:
+def fit(
+    data: Path, target: str, output: Path, reading: Reading, as_json: bool, **options: Any
+) -> None:
     """Train a model on DATA and save it.
 
     hl-gaussian is a HistogramRegressor: networks and boosted trees, calibrated on rows that were
-    held out. --plain, and all other objectives, are the paper's network and nothing else.
+    held out. --plain, and all other objectives, are the paper's network and nothing else. What each
+    column is taken for is shown first; DATA may be - for standard input.
     """
     check_training_options(options)
     check_not_an_input(output, data)
-    x, y = read_training_data(data, target)
+    x, y, columns = read_training_data(data, target, reading)
+    click.echo(summary_text(columns, limit=MAX_LISTED), err=True)
+    _warn_of_few_rows(len(y))
     # A series, because its name tells the model what it predicts.
     model = _trained_model(x, optional_import("pandas").Series(y, name=target), options)
     model.save(output)
@@ -49,6 +63,16 @@ def fit(data: Path, target: str, output: Path, as_json: bool, **options: Any) ->
     # A stray word among numbers shows in the numbers of columns of each kind.
     summary |= {"features": x.shape[1], "kinds": Counter(model.columns_.kinds)}
     print_summary(summary, model, as_json)
+
+
+def _warn_of_few_rows(rows: int) -> None:
+    """Say what to expect of a model that learns from hardly anything."""
+    if rows < FEW_ROWS:
+        warnings.warn(
+            f"only {rows} rows to learn from: expect predictions little better than the mean of "
+            "the target, and intervals that are wide or cover less than they say",
+            stacklevel=1,
+        )
 
 
 def _trained_model(x: Any, y: Any, options: dict[str, Any]) -> Any:

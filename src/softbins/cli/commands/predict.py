@@ -1,7 +1,8 @@
-"""The command `softbins predict`: a model in a file predicts the rows of a table."""
+"""The command `softbins predict`: a model in a file predicts the rows of a table, or one row."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import click
 
 import softbins
 from softbins._core.extras import optional_import
+from softbins._core.text import aligned
 from softbins.cli.inputs import read_features
+from softbins.cli.one_row import file_or_fields, one_row_features
 from softbins.cli.options import (
-    DATA,
     MODEL,
     PROBABILITY,
     examples,
@@ -20,24 +22,32 @@ from softbins.cli.options import (
     probabilities,
 )
 from softbins.cli.output_files import check_not_an_input
-from softbins.cli.table_files import check_suffix, csv_text, write_table
+from softbins.cli.reading import Reading
+from softbins.cli.reading_options import column_names, reading_options
+from softbins.cli.table_columns import check_present
+from softbins.cli.table_errors import TableError
+from softbins.cli.table_files import check_written_suffix, csv_text, write_table
+from softbins.cli.terminal_density import density_lines, short_number
+
+# Of the interval that is shown for one row.
+COVERAGE = 0.9
 
 
 @click.command(
     epilog=examples(
         "predict houses.model new.csv -o predicted.csv",
-        "predict houses.model new.csv -o predicted.parquet --interval 0.9",
+        "predict houses.model new.csv -o predicted.parquet --interval 0.9 --keep id,town",
         "predict houses.model new.csv -o - --output median --quantiles 0.1,0.5,0.9",
+        "predict houses.model size=80 town=A",
     )
 )
 @MODEL
-@DATA
+@click.argument("data", nargs=-1, metavar="DATA | NAME=VALUE...")
 @click.option(
     "-o",
     "path",
     metavar="OUT",
-    required=True,
-    callback=new_file(check_suffix, stdout=True),
+    callback=new_file(check_written_suffix, stdout=True),
     help="Table; - is stdout.",
 )
 @option(
@@ -46,15 +56,66 @@ from softbins.cli.table_files import check_suffix, csv_text, write_table
 @click.option("--raw", is_flag=True, help="Intervals of the distribution itself, not calibrated.")
 @option("--quantiles", callback=probabilities, help="Add quantiles, such as 0.1,0.5,0.9.")
 @option("--output", type=click.Choice(["mean", "median", "mode"]), default="mean")
-def predict(model: Path, data: Path, path: str | Path, **options: Any) -> None:
-    """Predict every row of DATA with a saved MODEL.
+@click.option("--keep", metavar="COL,...", callback=column_names, help="Columns of DATA to carry.")
+@click.option("--keep-all", is_flag=True, help="Carry all columns of DATA.")
+@reading_options()
+def predict(
+    model: Path,
+    data: tuple[str, ...],
+    path: str | Path | None,
+    reading: Reading,
+    keep: tuple[str, ...] | None,
+    keep_all: bool,
+    **options: Any,
+) -> None:
+    """Predict every row of DATA with a saved MODEL, or one row that is given by its fields.
 
     The columns are found by name, in any order; columns that the model does not know are ignored.
+    DATA may be - for standard input. One row is shown with its density, unless -o is given.
     """
+    rows = file_or_fields(data)
+    if path is None and isinstance(rows, Path):
+        raise click.UsageError("Missing option '-o'.")
     if options["raw"] and options["interval"] is None:
         raise click.UsageError("--raw: is about intervals; give --interval as well")
-    check_not_an_input(path, model, data)
-    result = _prediction_table(softbins.load(model), data, options)
+    if keep and keep_all:
+        raise click.UsageError("--keep: has no meaning with --keep-all; leave one of them out")
+    if path is not None:
+        check_not_an_input(path, model, *([rows] if isinstance(rows, Path) else []))
+    fitted = softbins.load(model)
+    x, frame = _rows(rows, fitted, reading)
+    if path is None:
+        click.echo(_one_row_text(fitted, x, options))
+    else:
+        kept = list(frame.columns) if keep_all else list(keep or ())
+        _write(_prediction_table(fitted, x, frame, kept, options), path)
+
+
+def _rows(rows: Path | dict[str, str], model: Any, reading: Reading) -> tuple[Any, Any]:
+    """The features that a model takes, and the table that they come from."""
+    if isinstance(rows, Path):
+        return read_features(rows, model, reading)
+    x, frame, gaps = one_row_features(rows, model, reading.decimal)
+    if gaps:
+        click.echo(f"not given, and taken for gaps: {', '.join(gaps)}", err=True)
+    return x, frame
+
+
+def _prediction_table(
+    model: Any, x: Any, frame: Any, kept: list[str], options: dict[str, Any]
+) -> Any:
+    from softbins.report.evaluation import predictions
+
+    check_present(frame, kept)
+    columns = predictions(model, x, **options)
+    twice = [name for name in kept if name in columns]
+    if twice:
+        raise TableError(f"--keep: {twice[0]!r} is a column of the result; rename it in the table")
+    pandas = optional_import("pandas")
+    return pandas.concat([frame[kept], pandas.DataFrame(columns)], axis=1)
+
+
+def _write(result: Any, path: str | Path) -> None:
     if path == "-":
         click.echo(csv_text(result), nl=False)
     else:
@@ -62,8 +123,30 @@ def predict(model: Path, data: Path, path: str | Path, **options: Any) -> None:
         click.echo(f"wrote {len(result)} predictions to {path}", err=True)
 
 
-def _prediction_table(model: Any, data: Path, options: dict[str, Any]) -> Any:
+def _one_row_text(model: Any, x: Any, options: dict[str, Any]) -> str:
+    """The mean, and for a model with distributions also median, interval and a drawn density."""
     from softbins.report.evaluation import predictions
 
-    columns = predictions(model, read_features(data, model), **options)
-    return optional_import("pandas").DataFrame(columns)
+    lines = [["mean", short_number(float(model.predict(x)[0]))]]
+    if not model.objective_.has_distribution:
+        return aligned(lines)
+    coverage, levels = options["interval"] or COVERAGE, options["quantiles"] or ()
+    raw = options["raw"] or (options["interval"] is None and not _is_calibrated(model, x))
+    asked = options | {"interval": coverage, "output": "median", "raw": raw}
+    found = predictions(model, x, **asked).values()
+    median, low, high, *quantiles = (short_number(float(column[0])) for column in found)
+    title = f"{100 * coverage:g}% interval{', raw' if raw else ''}"
+    lines += [["median", median], [title, f"{low} to {high}"]]
+    lines += [[f"quantile {q:g}", value] for q, value in zip(levels, quantiles, strict=True)]
+    density = model.predict_distribution(x)
+    drawing = density_lines(density.bins.edges, density.probs[0], sys.stdout.encoding)
+    return "\n".join([aligned(lines), "", *drawing])
+
+
+def _is_calibrated(model: Any, x: Any) -> bool:
+    """Whether enough rows were held out for an interval that nobody has asked for."""
+    try:
+        model.predict_interval(x, COVERAGE)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,57 @@
+"""One row on the command line: `size=80 town=A` instead of a table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from softbins._core.extras import optional_import
+from softbins._core.text import did_you_mean
+from softbins.cli.reading import Table
+from softbins.cli.table_columns import TableColumns, features_frame
+from softbins.cli.table_errors import TableError
+
+
+def file_or_fields(words: Sequence[str]) -> Path | dict[str, str]:
+    """The one file that is named, or else what each field is.
+
+    A word is a field if it has an equals sign and is not the name of a file that exists.
+    """
+    fields = [word for word in words if "=" in word and not os.path.exists(word)]
+    if not words:
+        raise click.UsageError("Missing argument 'DATA'.")
+    if not fields and len(words) == 1:
+        return Path(words[0])
+    if len(fields) < len(words):
+        other = next(word for word in words if word not in fields)
+        raise click.UsageError(f"{other!r}: need one table, or fields such as size=80 alone")
+    pairs = [field.partition("=")[::2] for field in fields]
+    repeated = [name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i])]
+    if repeated or not all(name.strip() for name, _ in pairs):
+        problem = f"{repeated[0]!r} is given twice" if repeated else "a field has no name"
+        raise click.UsageError(f"{problem}; need each field once, such as size=80")
+    return {name.strip(): text for name, text in pairs}
+
+
+def one_row_features(
+    fields: dict[str, str], model: Any, decimal: str | None
+) -> tuple[Any, Any, list[str]]:
+    """X for a model, the same row as text, and the names of the columns that are gaps in it."""
+    names, kinds = model.columns_.names, model.columns_.kinds
+    if names is None:
+        raise TableError("the model was trained without names of columns; give it a table")
+    unknown = [f"{name!r}{did_you_mean(name, names)}" for name in fields if name not in names]
+    if unknown:
+        needs = ", ".join(map(repr, names))
+        raise TableError(f"no column {', '.join(unknown)}; the model needs {needs}")
+    row = {name: [fields.get(name, "")] for name in names}
+    table = Table(optional_import("pandas").DataFrame(row, dtype="str"))
+    taken, problems = TableColumns(table, decimal).take_all(names, kinds)
+    if problems:
+        said = "; ".join(f"{e.name}: {e.brief.removeprefix('row 1: ')}" for e in problems)
+        raise TableError(f"{said}; mend the value")
+    return features_frame(taken), table.frame, [name for name in names if not row[name][0].strip()]

@@ -1,0 +1,63 @@
+"""A predicted density drawn with characters, for a terminal or a text file."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+WIDTH, HEIGHT = 72, 8
+# A cell filled from below in steps: in eighths, or as far as ASCII goes.
+BLOCKS = " ▁▂▃▄▅▆▇█"
+ASCII_BLOCKS = " .:#"
+
+
+def density_lines(
+    edges: ArrayLike, probs: ArrayLike, encoding: str | None, width: int = WIDTH
+) -> list[str]:
+    """Lines that show the density of a histogram with these edges (k + 1,) and probs (k,).
+
+    A column of characters is as high as the mean density there; what is drawn covers all but a
+    thousandth of the probability at each end. Below is an axis with the ends and the middle.
+    """
+    edges, cumulative = np.asarray(edges, float), np.append(0.0, np.cumsum(np.asarray(probs)))
+    low, high = _drawn_range(edges, cumulative)
+    places = np.linspace(low, high, width + 1)
+    heights = np.diff(np.interp(places, edges, cumulative))
+    return [*_bars(heights, _blocks(encoding)), *_axis(low, high, width, encoding)]
+
+
+def short_number(value: float) -> str:
+    """A number with four digits, and without an exponent unless it is very large or small."""
+    rounded = float(f"{value:.4g}")
+    return f"{rounded:.12g}" if 1e-4 <= abs(rounded) < 1e9 or not rounded else f"{rounded:.4g}"
+
+
+def _drawn_range(edges: Array, cumulative: Array) -> tuple[float, float]:
+    total = cumulative[-1]
+    inside = np.flatnonzero((cumulative[1:] > 0.001 * total) & (cumulative[:-1] < 0.999 * total))
+    return float(edges[inside[0]]), float(edges[inside[-1] + 1])
+
+
+def _blocks(encoding: str | None) -> str:
+    """The blocks that can be written in that encoding."""
+    try:
+        BLOCKS.encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return ASCII_BLOCKS
+    return BLOCKS
+
+
+def _bars(heights: Array, blocks: str) -> list[str]:
+    steps = len(blocks) - 1
+    filled = np.ceil(heights / heights.max() * HEIGHT * steps - 1e-9).astype(int)
+    rows = (np.clip(filled - level * steps, 0, steps) for level in reversed(range(HEIGHT)))
+    return ["".join(blocks[step] for step in row).rstrip() for row in rows]
+
+
+def _axis(low: float, high: float, width: int, encoding: str | None) -> list[str]:
+    line = "─" if _blocks(encoding) == BLOCKS else "-"
+    left, middle, right = (short_number(value) for value in (low, (low + high) / 2, high))
+    labels = left + middle.center(width - len(left) - len(right)) + right
+    return [line * width, labels]

@@ -1,0 +1,62 @@
+"""The error that a fitted model knows from its own training."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from softbins._core.text import number_text
+from softbins.tabular.description import aggregator_of
+from softbins.tabular.summary import training_summary
+
+
+@dataclass(frozen=True)
+class KnownError:
+    """A mean absolute error in training, and on which rows it was measured.
+
+    `held_out` says whether these were new to what predicted them, `rows` how many there were
+    (infinity if that is not known), and `text` all of it in words.
+    """
+
+    mae: float
+    held_out: bool
+    rows: float
+    text: str
+
+
+def known_error(model: Any) -> KnownError | None:
+    """The error of a fitted estimator on rows that training left out, or else on those it saw."""
+    together = _error_of_all_members(model)
+    if together is not None:
+        text = f"against {number_text(together)} on rows that training left out"
+        return KnownError(together, True, _rows(model), text)
+    summary = training_summary(model)
+    for part, held_out in (("validation", True), ("train", False)):
+        mae = summary.get(f"{part}_mae")
+        if mae is not None and math.isfinite(mae):
+            return KnownError(mae, held_out, _rows(model), _words(model, mae, held_out))
+    return None
+
+
+def _error_of_all_members(model: Any) -> float | None:
+    """The error of held-out rows, each predicted by all members and trees that had not seen it.
+
+    Only an estimator that aggregates its members may know it.
+    """
+    if aggregator_of(model) is None:
+        return None
+    scores: dict[str, float] = getattr(getattr(model, "provenance_", None), "scores", {})
+    return scores.get("mae")
+
+
+def _rows(model: Any) -> float:
+    aggregator = aggregator_of(model)
+    return math.inf if aggregator is None else len(aggregator.intervals["central"].depths)
+
+
+def _words(model: Any, mae: float, held_out: bool) -> str:
+    if not held_out:
+        return f"against {number_text(mae)} on the rows that it has learnt from"
+    each = " for each of its networks alone" if model.network_.members > 1 else ""
+    return f"against {number_text(mae)}{each} on rows that training left out"
