@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from softbins import load
+from softbins import NeuralRegressor, load
 from tests.cli.runs import FIT, houses, run, succeeds, table
 
 pytest.importorskip("shap", reason="explanations need the extra softbins[explain]")
@@ -39,6 +39,14 @@ def test_other_rows_may_be_the_background():
     rows[20:].to_csv("other.csv", index=False)
     shown = succeeds("explain", "paper.model", "new.csv", "--background", "other.csv").stdout
     assert shown == f"row 1\n{load('paper.model').explain(rows[:1], rows[20:]).to_text()}\n"
+
+
+def test_a_model_without_names_of_columns_is_explained():
+    rows = table()
+    model = NeuralRegressor(hidden=(8,), bins=20, max_epochs=2, random_state=0)
+    model.fit(rows[["width", "height"]].to_numpy(), rows["y"]).save("plain.model")
+    shown = succeeds("explain", "plain.model", "new.csv", "--row", "2").stdout
+    assert f"x0 = {rows['width'][1]:.4g}" in shown
 
 
 def test_values_are_those_of_the_file():

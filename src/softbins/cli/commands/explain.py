@@ -24,7 +24,9 @@ from softbins.cli.options import (
     seed,
 )
 from softbins.cli.output_files import check_not_an_input, check_svg_name, write_text
-from softbins.cli.table_files import check_suffix, write_table
+from softbins.cli.reading import Reading
+from softbins.cli.reading_options import reading_options
+from softbins.cli.table_files import check_written_suffix, write_table
 
 
 @click.command(
@@ -46,11 +48,14 @@ from softbins.cli.table_files import check_suffix, write_table
 @option("--coverage", type=float, default=0.9, callback=PROBABILITY, help="Of the interval.")
 @option("--orders", type=COUNT, default=2, help="More are more exact, and take longer.")
 @seed("random_state")
-@click.option("-o", "path", metavar="OUT", callback=new_file(check_suffix), help="Write a table.")
+@click.option(
+    "-o", "path", metavar="OUT", callback=new_file(check_written_suffix), help="Write a table."
+)
 @click.option(
     "--plot", metavar="FILE", callback=new_file(check_svg_name), help="Draw the first row: .svg."
 )
 @JSON
+@reading_options()
 def explain(
     model: Path,
     data: Path,
@@ -59,6 +64,7 @@ def explain(
     path: Path | None,
     plot: Path | None,
     as_json: bool,
+    reading: Reading,
     **options: Any,
 ) -> None:
     """Show what each column adds to the prediction of a row of DATA, and to its uncertainty.
@@ -71,7 +77,11 @@ def explain(
     optional_import("shap", "explain")
     for output in filter(None, (path, plot)):
         check_not_an_input(output, model, data, *filter(None, [background]))
-    found = _explanation(softbins.load(model), data, rows, background, options)
+    fitted = softbins.load(model)
+    x, _ = read_features(data, fitted, reading)
+    some = _some_rows(x, rows, data)
+    against = x if background is None else read_features(background, fitted, reading)[0]
+    found = fitted.explain(some, against, **options)
     if path is not None:
         write_table(_table(found, rows), path)
     if plot is not None:
@@ -79,15 +89,13 @@ def explain(
     click.echo(json_text(_summary(found, rows)) if as_json else _text(found, rows))
 
 
-def _explanation(
-    model: Any, data: Path, rows: tuple[int, ...], background: Path | None, options: dict[str, Any]
-) -> Any:
-    x = read_features(data, model)
+def _some_rows(x: Any, rows: tuple[int, ...], data: Path) -> Any:
     wrong = [row for row in rows if row > len(x)]
     if wrong:
         raise click.UsageError(f"--row: {data} has {len(x)} rows, got {wrong[0]}")
-    against = x if background is None else read_features(background, model)
-    return model.explain(x.iloc[[row - 1 for row in rows]], against, **options)
+    places = [row - 1 for row in rows]
+    # A model that was trained without names takes an array.
+    return x.iloc[places] if hasattr(x, "iloc") else x[places]
 
 
 def _table(found: Any, rows: tuple[int, ...]) -> Any:
