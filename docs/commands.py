@@ -23,6 +23,7 @@ softbins predict houses.model size=80 town=A
 softbins predict houses.model new.csv -o predicted.csv --interval 0.9 --quantiles 0.1,0.5,0.9
 softbins info houses.model
 softbins evaluate houses.model sold.csv --page houses.html
+softbins explain houses.model new.csv --row 3 --background houses.csv
 softbins compare houses.csv --target price --page methods.html
 softbins export houses.model houses.onnx --coverage 0.9
 softbins serve houses.model --port 8000
@@ -48,6 +49,9 @@ and `crps` with their standard errors (`mae_stderr` and so on), the `coverage` o
 `folds` with the scores of each. `export` writes a model for onnxruntime; [ONNX](deploy.md#onnx)
 tells what goes in and what comes out. `serve` answers requests for predictions until it is told to
 end: [Serve a model](serve.md).
+
+`explain` (`softbins[explain]`) prints what each column adds to the mean of a row and to the width
+of its interval, as bars; `-o` writes it as a table and `--plot` as a picture.
 
 Results go to stdout, everything else to stderr. The exit code is 0, or 2 if something is wrong with
 the input, which is said in one line, or 130 after Ctrl-C.

@@ -1,9 +1,13 @@
+import os
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
 # Two threads inside a small operation are slower than one, and the tests run in two processes.
 torch.set_num_threads(1)
+# Compiling shap's loops takes longer than all that tests explain.
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
 
 settings.register_profile(
     "softbins", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)

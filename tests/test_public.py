@@ -24,6 +24,7 @@ PACKAGES = {"nn", "tabular", "report", "evaluation", "paper", "serve", "cli"}
 PAPER = ["data", "run", "show"]
 PUBLIC = {
     "Bins",
+    "Explanation",
     "FromCDF",
     "Gaussian",
     "GradientBound",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from softbins.bins import Bins
     from softbins.histogram import Histogram
     from softbins.losses import GradientBound, HistogramLoss, gradient_bound
+    from softbins.tabular.explanation import Explanation
     from softbins.tabular.histogram_regressor import HistogramRegressor
     from softbins.tabular.loading import load
     from softbins.tabular.neural_regressor import NeuralRegressor
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Bins",
+    "Explanation",
     "FromCDF",
     "Gaussian",
     "GradientBound",
@@ -58,6 +60,7 @@ _NAMES = {
     "bins": ["Bins"],
     "histogram": ["Histogram"],
     "losses": ["GradientBound", "HistogramLoss", "gradient_bound"],
+    "tabular.explanation": ["Explanation"],
     "tabular.histogram_regressor": ["HistogramRegressor"],
     "tabular.loading": ["load"],
     "tabular.neural_regressor": ["NeuralRegressor"],

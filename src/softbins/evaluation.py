@@ -4,9 +4,9 @@
 """
 
 from softbins.report.comparison import compare_methods, comparison_page
-from softbins.report.description import description
 from softbins.report.evaluation import Evaluation, evaluate, predictions
 from softbins.report.verdict import Finding
+from softbins.tabular.description import description
 
 __all__ = [
     "Evaluation",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -11,6 +11,7 @@ from torch.distributions import Distribution, constraints, register_kl
 from torch.distributions.utils import lazy_property
 
 from softbins._core.histogram_numerics import (
+    at_batch_index,
     batch_first,
     checked_last_dimension,
     crps_of_bins,
@@ -19,10 +20,12 @@ from softbins._core.histogram_numerics import (
     inverse_cdf,
     normalized_logits,
     normalized_probs,
+    on_common_bins,
     probabilities,
     shortest_interval,
     tilted_logits,
 )
+from softbins._core.histogram_picture import picture
 from softbins.bins import Bins
 
 
@@ -30,9 +33,9 @@ class Histogram(Distribution):
     """A batch of densities f_i / w_i on k bins, as a `torch.distributions.Distribution`.
 
     There is one histogram for each leading index of `logits` or `probs`, and values broadcast
-    against that batch shape. Values outside the bins have density zero; they are no error. All
-    methods but those that sample or pool go through `torch.export` and ONNX; the values of tensors
-    are not checked there.
+    against that batch shape. It is indexed and iterated like a tensor: `d[3]`, `d[:10]`, `len(d)`.
+    Values outside the bins have density zero; they are no error. All methods but those that sample
+    or pool go through `torch.export` and ONNX; the values of tensors are not checked there.
 
     Parameters
     ----------
@@ -117,6 +120,22 @@ class Histogram(Distribution):
 
     def _like(self, logits: Tensor) -> Histogram:
         return Histogram(self.bins, logits=logits, validate_args=False)
+
+    # Like a sequence
+
+    def __len__(self) -> int:
+        if not self.batch_shape:
+            raise TypeError("len() of a single histogram")
+        return self.batch_shape[0]
+
+    def __getitem__(self, index: Any) -> Histogram:
+        return self._like(at_batch_index(self.logits, index))
+
+    def __iter__(self) -> Iterator[Histogram]:
+        return (self[row] for row in range(len(self)))
+
+    def __bool__(self) -> bool:
+        return True  # as of an object without a length: `if d` asks whether there is one
 
     # Summaries
 
@@ -257,10 +276,6 @@ class Histogram(Distribution):
     def crps(self, value: Tensor) -> Tensor:
         """Continuous ranked probability score, the integral of (cdf(t) - 1[t >= value])^2.
 
-        In closed form as E|Y - value| - E|Y - Y'| / 2, where the second term is the integral of
-        cdf (1 - cdf). E|Y - value| over a bin is the distance of `value` to its center c, but in
-        the bin that holds `value` it is (value - c)^2 / w + w / 4.
-
         Parameters
         ----------
         value : Tensor
@@ -290,9 +305,7 @@ class Histogram(Distribution):
             The sample shape, followed by the batch shape.
         """
         shape = torch.Size(sample_shape)
-        uniform = torch.rand(
-            (*self.batch_shape, shape.numel()), dtype=self.probs.dtype, device=self.probs.device
-        )
+        uniform = self.probs.new_empty((*self.batch_shape, shape.numel())).uniform_()
         # In (0, 1]: level 0 would be the first edge, even where the first bin is empty.
         samples = self._inverse(1 - uniform)
         return samples.movedim(-1, 0).reshape(shape + self.batch_shape)
@@ -317,15 +330,14 @@ class Histogram(Distribution):
         """
         if len(members) == 0:
             raise ValueError("members: need at least one histogram, got none")
-        bins, probs = _on_common_bins(members)
+        bins, probs = on_common_bins([(member.bins, member.probs) for member in members])
         return cls(bins, probs=torch.stack(torch.broadcast_tensors(*probs)).mean(0))
 
     def with_mean(self, mean: Tensor) -> Histogram:
         """The distribution closest to this one, by KL(it || this), that has another mean.
 
         It is f_i exp(t c_i), normalized: for a Gaussian, a shift. The mean must lie between the
-        first and the last center, and is moved there otherwise. It increases with t, which a
-        Newton iteration finds for each histogram, kept within a shrinking bracket.
+        first and the last center, and is moved there otherwise.
 
         Parameters
         ----------
@@ -371,23 +383,11 @@ class Histogram(Distribution):
     def _cast(self, values: Tensor) -> Tensor:
         return values.to(self.probs.dtype)
 
-    def _probs_on(self, bins: Bins) -> Tensor:
-        """The probability of each of other, finer bins that contain all of this one's edges."""
-        inner = self.bins.locate(bins.centers)
-        outside = (bins.centers < self.bins.low) | (bins.centers > self.bins.high)
-        share = torch.where(outside, 0.0, bins.widths / self.bins.widths[inner])
-        return self.probs[..., inner] * self._cast(share)
-
     def __repr__(self) -> str:
         return f"Histogram({self.bins}, batch_shape={tuple(self.batch_shape)})"
 
-
-def _on_common_bins(members: Sequence[Histogram]) -> tuple[Bins, list[Tensor]]:
-    bins = members[0].bins
-    if all(member.bins == bins for member in members):
-        return bins, [member.probs for member in members]
-    union = Bins(torch.unique(torch.cat([member.bins.edges for member in members])))
-    return union, [member._probs_on(union) for member in members]
+    def _repr_html_(self) -> str | None:
+        return picture(self)
 
 
 @register_kl(Histogram, Histogram)  # type: ignore[untyped-decorator]
@@ -395,5 +395,5 @@ def _kl_histogram_histogram(p: Histogram, q: Histogram) -> Tensor:
     """KL(p || q) = sum_i p_i log(p_i / q_i) on common bins; infinite where q lacks support."""
     if p.bins == q.bins:
         return expected_value(*torch.broadcast_tensors(p.probs, p.logits - q.logits))
-    _, (ours, theirs) = _on_common_bins([p, q])
+    _, (ours, theirs) = on_common_bins([(p.bins, p.probs), (q.bins, q.probs)])
     return expected_value(*torch.broadcast_tensors(ours, ours.log() - theirs.log()))

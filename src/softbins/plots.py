@@ -16,6 +16,7 @@ from softbins import scores
 from softbins._core.checks import Array, numeric_array, numeric_column, require_ordered
 from softbins._core.figures import ACTUAL, AREA, CALIBRATED, INK, PREDICTED, add_legend, axes_or_new
 from softbins._core.forecast_checks import check_histogram, checked_targets
+from softbins._core.histogram_picture import as_float64, ridges
 from softbins._core.learning_curves import (
     PREFERRED_ERRORS,
     checked_history,
@@ -37,9 +38,6 @@ __all__ = ["comparison", "densities", "interval_band", "pit", "reliability", "tr
 RIDGES_BY_DEFAULT = 8
 # Height of a ridge in `densities`, where the next one begins at 1.
 RIDGE_HEIGHT = 0.85
-# Probability at either end that `densities` leaves out.
-HIDDEN_TAIL = 1e-3
-MAX_BINS_OF_RIDGE = 250
 # A normal variable lies within this many standard deviations with probability 95%.
 NORMAL_95 = 1.96
 
@@ -84,10 +82,10 @@ def densities(
     """
     chosen = _chosen(distribution, rows)
     target = None if y is None else checked_targets(distribution, y)[chosen].numpy()
-    edges, ridges = _ridges(distribution, chosen)
+    edges, heights = ridges(as_float64(distribution[chosen]))
     axes, bases = axes_or_new(ax), np.arange(len(chosen))[::-1]
-    for base, ridge in zip(bases, ridges, strict=True):
-        axes.stairs(base + ridge, edges, baseline=base, fill=True, color=AREA)
+    for base, height in zip(bases, RIDGE_HEIGHT * heights, strict=True):
+        axes.stairs(base + height, edges, baseline=base, fill=True, color=AREA)
     axes.set_yticks(bases, [str(row) for row in chosen])
     axes.set(xlabel="target", ylabel="row", ylim=(-0.1, len(chosen)))
     if target is not None:
@@ -345,18 +343,6 @@ def _chosen(distribution: Histogram, rows: Sequence[int] | None) -> list[int]:
         found = wrong[0] if wrong else "none"
         raise ValueError(f"rows: need indices from 0 to {shape[0] - 1}, got {found}")
     return chosen
-
-
-def _ridges(distribution: Histogram, chosen: Sequence[int]) -> tuple[Array, Array]:
-    """The edges where there is something to see, and densities with the same largest height."""
-    some = Histogram(distribution.bins, probs=distribution.probs[chosen].detach().cpu().double())
-    ends = some.quantile([HIDDEN_TAIL, 1 - HIDDEN_TAIL])
-    first, last = (int(some.bins.locate(end)) for end in (ends.min(), ends.max()))
-    # Neighbors are drawn together, because a picture shows no thousand bins.
-    starts = np.arange(first, last + 1, 1 + (last - first) // MAX_BINS_OF_RIDGE)
-    edges = some.bins.edges.numpy()[[*starts, last + 1]]
-    density = np.add.reduceat(some.probs.numpy()[:, : last + 1], starts, axis=1) / np.diff(edges)
-    return edges, RIDGE_HEIGHT * density / density.max(axis=1, keepdims=True)
 
 
 def _checked_ends(intervals: Any, n_rows: int) -> Array:

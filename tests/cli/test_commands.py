@@ -11,10 +11,10 @@ import pytest
 from softbins import HistogramRegressor, NeuralRegressor, load
 from softbins.cli.options import LIBRARIES, METHODS
 from softbins.cli.table_files import read_table, write_table
-from softbins.report.description import aggregator_of
 from softbins.report.evaluation import evaluate
 from softbins.tabular import fit as fitting
 from softbins.tabular.defaults import DEFAULTS
+from softbins.tabular.description import aggregator_of
 from softbins.tabular.folds import Folds
 from tests.cli.runs import FIT, PAGE, PAPER, QUICK, WHERE, houses, run, succeeds, table
 

@@ -15,10 +15,10 @@ import torch
 from softbins import Bins, Histogram, NeuralRegressor, load
 from softbins._core.text import shown
 from softbins.evaluation import Evaluation, evaluate
-from softbins.report.description import aggregator_of
 from softbins.report.evaluation_figures import axis_scale, draw_densities, draw_predictions
 from softbins.report.evaluation_page import honesty_figures
 from softbins.report.page import figure_of
+from softbins.tabular.description import aggregator_of
 from softbins.tabular.summary import training_summary
 from tests.parsed_page import Page
 from tests.report.small_models import fitted, table

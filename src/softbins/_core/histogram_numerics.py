@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -86,6 +87,34 @@ def exact_tensor(values: float | Sequence[float] | Tensor) -> Tensor:
     return values if isinstance(values, Tensor) else torch.tensor(values, dtype=torch.float64)
 
 
+def at_batch_index(values: Tensor, index: Any) -> Tensor:
+    """Values (*batch, k) at an index into a tensor of the batch shape, never into the last one."""
+    batch = values.shape[:-1]
+    if hasattr(index, "__array__") and not isinstance(index, Tensor):
+        # A copy, because a column of a frame may be read-only; small integers are masks to torch.
+        found = np.array(index)
+        index = found if found.dtype == bool else found.astype(np.int64, casting="safe")
+    places = torch.arange(math.prod(batch), device=values.device).reshape(batch)[index]
+    return values.reshape(-1, values.shape[-1])[places]
+
+
+def on_common_bins(members: Sequence[tuple[Bins, Tensor]]) -> tuple[Bins, list[Tensor]]:
+    """Probabilities of different bins, on the union of their edges."""
+    first = members[0][0]
+    if all(bins == first for bins, _ in members):
+        return first, [probs for _, probs in members]
+    union = Bins(torch.unique(torch.cat([bins.edges for bins, _ in members])))
+    return union, [_on_finer_bins(probs, bins, union) for bins, probs in members]
+
+
+def _on_finer_bins(probs: Tensor, bins: Bins, finer: Bins) -> Tensor:
+    """The probability of each of other, finer bins that contain all edges of these."""
+    inner = bins.locate(finer.centers)
+    outside = (finer.centers < bins.low) | (finer.centers > bins.high)
+    share = torch.where(outside, 0.0, finer.widths / bins.widths[inner])
+    return probs[..., inner] * share.to(probs.dtype)
+
+
 def expected_value(probs: Tensor, values: Tensor) -> Tensor:
     """sum_i f_i v_i, where bins of probability 0 count for nothing even if v_i is infinite."""
     return (probs * values.masked_fill(probs == 0, 0.0)).sum(-1)
@@ -164,7 +193,11 @@ def shortest_interval(
 
 
 def crps_of_bins(probs: Tensor, cumulative: Tensor, bins: Bins, y: Tensor) -> Tensor:
-    """The score of targets (*batch, m) in float64; see `Histogram.crps`."""
+    """The score of targets (*batch, m) in float64, E|Y - y| - E|Y - Y'| / 2 in closed form.
+
+    The second term is the integral of cdf (1 - cdf). E|Y - y| over a bin is the distance of y to
+    its center c, but in the bin that holds y it is (y - c)^2 / w + w / 4.
+    """
     distance = (y.unsqueeze(-1) - bins.centers).abs().to(probs.dtype)
     far = (probs.unsqueeze(-2) * distance).sum(-1)
     return far + _own_bin_term(probs, bins, y) - _spread_term(probs, cumulative, bins)
@@ -190,7 +223,11 @@ def _spread_term(probs: Tensor, cumulative: Tensor, bins: Bins) -> Tensor:
 
 
 def tilted_logits(logits: Tensor, centers: Tensor, mean: Tensor) -> Tensor:
-    """Normalized logits + t c with the mean asked for, in float64; see `Histogram.with_mean`."""
+    """Normalized logits + t c with the mean asked for, in float64; see `Histogram.with_mean`.
+
+    The mean increases with t, which a Newton iteration finds for each histogram, kept within a
+    shrinking bracket.
+    """
     start, length = centers[0], centers[-1] - centers[0]
     places = (centers - start) / length
     # Not quite at the end, where t would be infinite; outer bins may be narrow.

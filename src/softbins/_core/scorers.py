@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from softbins._core.wrapped import unwrap
 from softbins.histogram import Histogram
 
 
@@ -48,18 +49,10 @@ class DistributionScorer:
 
 
 def _predicted(estimator: Any, X: Any) -> Histogram:
-    """The predicted distributions, also of an estimator inside a pipeline or a search.
-
-    Pipelines and searches of scikit-learn have no `predict_distribution`, so that it is asked of
-    the estimator inside.
-    """
-    from sklearn.pipeline import Pipeline  # takes a while, and few ask for a scorer
-
-    if hasattr(estimator, "best_estimator_"):
-        return _predicted(estimator.best_estimator_, X)
-    if isinstance(estimator, Pipeline):
-        inner = estimator[:-1].transform(X) if len(estimator) > 1 else X
-        return _predicted(estimator[-1], inner)
+    """The predicted distributions, also of an estimator inside a pipeline or a search."""
+    inside = unwrap(estimator, X)
+    if not inside.inverses:
+        estimator, X = inside.estimator, inside.X
     if not hasattr(estimator, "predict_distribution") or _predicts_numbers(estimator):
         objective = getattr(estimator, "objective", None)
         which = type(estimator).__name__ + (f"({objective!r})" if objective else "")

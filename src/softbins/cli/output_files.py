@@ -61,6 +61,12 @@ def check_page_name(name: str) -> None:
         raise ValueError(f"{name}: a page is written to a file that ends in {known}")
 
 
+def check_svg_name(name: str) -> None:
+    """Raise unless a file's suffix says that it is an SVG picture."""
+    if Path(name).suffix.lower() != ".svg":
+        raise ValueError(f"{name}: this picture is written to a file that ends in .svg")
+
+
 def check_onnx_name(name: str) -> None:
     """Raise unless a file's suffix says that it is an ONNX graph."""
     if Path(name).suffix.lower() != ONNX_SUFFIX:

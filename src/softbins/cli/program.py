@@ -23,7 +23,10 @@ from softbins.cli import INTERRUPTED, INTERRUPTED_CODE
 from softbins.cli.options import examples
 
 # Each is a function of its own name in a module of that name in `softbins.cli.commands`.
-COMMANDS = ("compare", "evaluate", "export", "fit", "info", "look", "paper", "predict", "serve")
+COMMANDS = (
+    *("compare", "evaluate", "explain", "export", "fit"),
+    *("info", "look", "paper", "predict", "serve"),
+)
 BAD_INPUT = 2
 
 

@@ -12,11 +12,12 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 
 from softbins import scores
 from softbins._core.checks import checked_level, numeric_column
-from softbins._core.text import aligned, level_text, level_texts, number_text
+from softbins._core.text import aligned, level_text, number_text
 from softbins.histogram import Histogram
-from softbins.report.description import aggregator_of
 from softbins.report.evaluation_page import evaluation_page
 from softbins.report.verdict import Finding, findings
+from softbins.tabular.description import aggregator_of
+from softbins.tabular.frame_output import quantile_names
 
 Array = NDArray[np.float64]
 
@@ -328,6 +329,5 @@ def predictions(
         columns |= {f"low_{level}": low, f"high_{level}": high}
     if quantiles:
         values = model.predict_quantiles(X, quantiles)
-        names = [f"quantile_{level}" for level in level_texts(quantiles)]
-        columns |= dict(zip(names, values.T, strict=True))
+        columns |= dict(zip(quantile_names(quantiles), values.T, strict=True))
     return columns

@@ -13,7 +13,6 @@ from softbins._core.figures import Picture
 from softbins._core.text import percent_text, shown
 from softbins.report.cells import EncodedTable
 from softbins.report.dependence import column_dependence
-from softbins.report.description import description
 from softbins.report.evaluation_figures import (
     MAX_ROWS_DRAWN,
     draw_densities,
@@ -26,6 +25,7 @@ from softbins.report.importance import Importance, column_importance
 from softbins.report.page import Download, Draw, Page, Section, Table, picture_of
 from softbins.report.predictions_file import predictions_text
 from softbins.report.table_values import TableColumn, groups_by_size, shortened, table_columns
+from softbins.tabular.description import description
 from softbins.tabular.summary import training_summary
 
 if TYPE_CHECKING:

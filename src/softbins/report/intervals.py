@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softbins.report.description import aggregator_of
+from softbins.tabular.description import aggregator_of
 
 Array = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from softbins._core.text import number_text
-from softbins.report.description import aggregator_of
+from softbins.tabular.description import aggregator_of
 from softbins.tabular.summary import training_summary
 
 

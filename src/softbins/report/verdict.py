@@ -44,10 +44,10 @@ from softbins.report.baselines import (
     constant_prediction,
     linear_prediction,
 )
-from softbins.report.description import aggregator_of
 from softbins.report.moved_columns import moved_columns
 from softbins.report.sampling_error import Range, mean_range, share_range
 from softbins.report.training_error import KnownError, known_error
+from softbins.tabular.description import aggregator_of
 from softbins.tabular.validation import prediction_data
 
 if TYPE_CHECKING:

@@ -154,6 +154,17 @@ class Aggregator:
         """The distributions that `intervals` were made with, and are to be used with."""
         return self._distribution_at(self.interval_temperature, outputs)
 
+    def interval(self, outputs: Outputs, coverage: float, kind: Kind = "central") -> Tensor:
+        """The low and high ends (n, 2) of conformal intervals."""
+        if kind not in self.intervals:
+            raise ValueError(f"kind: expected 'central' or 'shortest', got {kind!r}")
+        forecast = self.interval_distribution(outputs)
+        return torch.stack(self.intervals[kind].interval(forecast, coverage), -1)
+
+    def mean_and_interval(self, outputs: Outputs, coverage: float) -> Tensor:
+        """Means, and the ends of central intervals (n, 3), from the same outputs."""
+        return torch.cat([self.mean(outputs).unsqueeze(-1), self.interval(outputs, coverage)], -1)
+
     def both_distributions(self, outputs: Outputs) -> tuple[Histogram, Histogram]:
         """`distribution` and `interval_distribution`, computed once if they are the same."""
         predicted = self.distribution(outputs)

@@ -30,6 +30,9 @@ from softbins.tabular.card import model_card
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
 from softbins.tabular.device import one_thread
+from softbins.tabular.explain import ExplainsPredictions
+from softbins.tabular.frame_output import frame_like, summary_columns
+from softbins.tabular.html_repr import ShowsWhatWasChosen
 from softbins.tabular.provenance import Provenance, time_of_fit
 from softbins.tabular.scaling import Scaling
 
@@ -43,7 +46,7 @@ PREDICTION_CHUNK = 512
 ROWS_OF_A_BLOCK = 16
 
 
-class StackedRegressor(RegressorMixin, BaseEstimator):
+class StackedRegressor(ShowsWhatWasChosen, ExplainsPredictions, RegressorMixin, BaseEstimator):
     """A stack of networks with an objective: all but the choice of both."""
 
     _chunk_size = PREDICTION_CHUNK
@@ -62,7 +65,8 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         ----------
         X : array or data frame of shape (n_samples, n_features)
             Features. Gaps (NaN) are allowed. In a data frame of pandas or polars, text,
-            categories and booleans are taken as well.
+            categories and booleans are taken as well, so that no encoder is needed. A sparse
+            matrix is made dense, up to 1 GB.
         y : array of shape (n_samples,)
             Targets, finite numbers.
         sample_weight : array of shape (n_samples,), optional
@@ -204,6 +208,28 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         values = torch.from_numpy(np.atleast_1d(as_floats("y", y)))
         return self._collect(part.cdf(values.unsqueeze(-1)).T for part in self._distributions(X))
 
+    def predict_frame(self, X: Any, coverage: float = 0.9, quantiles: Sequence[float] = ()) -> Any:
+        """Predict a table: the mean, the median and an interval for each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Features, with the columns that `fit` had.
+        coverage : float, default=0.9
+            Probability that the target lies in the interval, between 0 and 1.
+        quantiles : sequence of floats, default=()
+            Levels of further columns, such as `quantile_0.1`.
+
+        Returns
+        -------
+        DataFrame
+            The columns `mean`, `median`, `low`, `high` and those of the quantiles, with the index
+            of X; of polars for a frame of polars, and of pandas otherwise. A model that predicts
+            numbers, such as one with objective "l2", has the mean only.
+        """
+        check_is_fitted(self)
+        return frame_like(X, summary_columns(self, X, coverage, quantiles))
+
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw random targets from the predicted distribution of each row.
 
@@ -249,6 +275,10 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
         if sample_weight is not None:
             sample_weight = weight_column("sample_weight", sample_weight, len(target))
         return float(super().score(X, target, sample_weight))
+
+    def _mean_and_interval(self, X: Any, coverage: float) -> Array:
+        """What `predict` and `predict_interval` say, in columns: mean, low, high."""
+        return np.column_stack([self.predict(X), self.predict_interval(X, coverage)])
 
     def _means(self, X: Any) -> Iterator[Tensor]:
         """Predicted means, a chunk of rows at a time."""
@@ -374,6 +404,7 @@ class StackedRegressor(RegressorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:

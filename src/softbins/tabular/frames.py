@@ -45,7 +45,8 @@ class ColumnValues(NamedTuple):
 def frame_library(X: Any) -> str | None:
     """'pandas' or 'polars' for a DataFrame of that library, None for anything else."""
     for name in ("pandas", "polars"):
-        if name in sys.modules and isinstance(X, sys.modules[name].DataFrame):
+        library = sys.modules.get(name)  # None also where its import is blocked
+        if library is not None and isinstance(X, library.DataFrame):
             return name
     return None
 
@@ -83,6 +84,30 @@ def read_columns(X: Any) -> list[ColumnValues]:
     if library == "pandas":
         return [_read_pandas(X.iloc[:, i], title) for i, title in enumerate(titles)]
     return [_read_polars(X.to_series(i), title) for i, title in enumerate(titles)]
+
+
+def stacked_tables(first: Any, second: Any) -> Any:
+    """The rows of one table above those of another with the same columns."""
+    library = frame_library(first)
+    if library != frame_library(second):
+        raise ValueError("background: need the same kind of table as X")
+    if library == "pandas":
+        return sys.modules["pandas"].concat([first, second], ignore_index=True)
+    if library == "polars":
+        return sys.modules["polars"].concat([first, second], how="vertical_relaxed")
+    return np.concatenate([first, second])
+
+
+def mixed_rows(X: Any, rows: NDArray[np.int64]) -> Any:
+    """A table whose columns each have rows of their own, out of those of X: (n, d) numbers."""
+    library = frame_library(X)
+    if library is None:
+        return X[rows, np.arange(rows.shape[1])]
+    if library == "polars":
+        columns = [X.to_series(i).gather(rows[:, i]) for i in range(rows.shape[1])]
+        return sys.modules["polars"].DataFrame(columns)
+    arrays = {i: X.iloc[:, i].array.take(rows[:, i]) for i in range(rows.shape[1])}
+    return sys.modules["pandas"].DataFrame(arrays).set_axis(X.columns, axis=1)
 
 
 def _read_pandas(column: Any, title: str) -> ColumnValues:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, Self
 
-import torch
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -334,11 +333,14 @@ class HistogramRegressor(StackedRegressor):
         check_is_fitted(self)
         if not calibrated or self.aggregator_ is None:
             return super().predict_interval(X, coverage, kind)
-        if kind not in self.aggregator_.intervals:
-            raise ValueError(f"kind: expected 'central' or 'shortest', got {kind!r}")
-        conformal = self.aggregator_.intervals[kind]
-        parts = map(self.aggregator_.interval_distribution, self._small_outputs(X))
-        return self._collect(torch.stack(conformal.interval(part, coverage), -1) for part in parts)
+        predict = partial(self.aggregator_.interval, coverage=coverage, kind=kind)
+        return self._collect(map(predict, self._small_outputs(X)))
+
+    def _mean_and_interval(self, X: Any, coverage: float) -> Array:
+        if self.aggregator_ is None:
+            return super()._mean_and_interval(X, coverage)
+        predict = partial(self.aggregator_.mean_and_interval, coverage=coverage)
+        return self._collect(map(predict, self._small_outputs(X)))
 
     def _outputs(self, X: Any, for_means: bool = False) -> Iterator[Outputs]:
         """What members and trees say, in chunks of rows; for means not all of it is needed."""

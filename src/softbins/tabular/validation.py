@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.utils import check_X_y
 from sklearn.utils.validation import validate_data
 
@@ -15,6 +17,7 @@ from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
 from softbins.tabular.frames import HOW_TO_PASS_CATEGORIES, Array, frame_library
 
+MAX_DENSE_BYTES = 10**9  # of a sparse matrix as an array of all its numbers
 MAX_TARGET = 1e37  # that float32 can train, and one over the smallest spread of targets
 # A smaller weight counts as this multiple of the mean weight, which float32 can square and sum.
 MIN_WEIGHT = 1e-18
@@ -69,6 +72,7 @@ def _checked(
         if not reset:
             return checked
         return X, check_X_y(np.zeros((len(X), 1)), y, y_numeric=True, estimator=estimator)[1]
+    X = dense(X)
     refuse_dates("X", np.asarray(X))
     kind = np.asarray(X).dtype.kind
     how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
@@ -82,6 +86,20 @@ def _checked(
         if "could not convert string" not in str(error):
             raise
         raise ValueError(f"{error}; {HOW_TO_PASS_CATEGORIES}") from error
+
+
+def dense(X: Any) -> Any:
+    """A sparse matrix as an array, unless that is too large; anything else as it is."""
+    if not issparse(X):
+        return X
+    size = 8 * math.prod(X.shape)
+    if size > MAX_DENSE_BYTES:
+        raise ValueError(
+            f"X: a sparse matrix of shape {X.shape} takes {size / 1e9:.1f} GB as an array, and "
+            f"{MAX_DENSE_BYTES / 1e9:g} GB is the most; if it comes from an encoder, leave that "
+            "out: text and categories can come as they are, in a data frame"
+        )
+    return X.toarray()
 
 
 def _refuse_date_targets(y: Any) -> None:
