@@ -91,16 +91,24 @@ def _check_largest_output(tensors: Tensors, hidden_layers: int) -> None:
     No activation makes a number larger, so that the largest input of a layer, times the sums of
     absolute weights, is at least as large as any of its outputs.
     """
+    limit = MAX_FLOAT32_OUTPUT if tensors["scaling.limit"] < math.inf else MAX_OUTPUT
     largest = tensors["shift"].double().abs() + _largest_feature(tensors) * tensors["scale"]
-    if "embedding" in tensors:
+    if "embedding" in tensors and tensors["embedding"].numel():
+        _check_angles(tensors, largest, limit)
         waves = tensors["embedding"].double().abs().sum(2, keepdim=True) + tensors["offset"].abs()
         largest = torch.cat([largest, waves.flatten(1).unsqueeze(1)], -1)
     for number in range(hidden_layers + 1):
         weight, bias = tensors[f"weights.{number}"].double(), tensors[f"biases.{number}"]
         largest = largest @ weight.abs() + bias.abs()
-    limit = MAX_FLOAT32_OUTPUT if tensors["scaling.limit"] < math.inf else MAX_OUTPUT
     if not (largest <= limit).all():
         raise ValueError(f"tensors weights: so large that outputs may be above {limit:g}")
+
+
+def _check_angles(tensors: Tensors, largest_input: Tensor, limit: float) -> None:
+    """The angles of waves must not overflow: there is no cosine of infinity."""
+    largest = tensors["waves"].double().abs().amax() * largest_input.amax()
+    if not largest + tensors["phases"].double().abs().amax() <= limit:
+        raise ValueError(f"tensors waves, phases: so large that angles may be above {limit:g}")
 
 
 def _largest_feature(tensors: Tensors) -> Tensor:

@@ -11,8 +11,9 @@ from sklearn.linear_model import LinearRegression
 
 from softbins import NeuralRegressor
 from softbins.nn.objectives import make_objective
+from softbins.nn.settings import Settings
 from softbins.nn.stack import StackedMLP
-from softbins.nn.trainer import Settings, Trainer
+from softbins.nn.trainer import MemberData, Trainer
 from softbins.paper.data.simulation import simulate_ct, simulate_song
 from softbins.paper.data.specifications import CT, SONG
 
@@ -280,8 +281,8 @@ def test_songs_at_full_size():
     objective = make_objective("l2", 1922, 2011)
     network = StackedMLP(90, (45,) * 4, objective.outputs, [0], dropout=0.05)
     x, y = torch.from_numpy(data.X), torch.from_numpy(data.y).float()
-    rows = [torch.from_numpy(train)]
-    trainer = Trainer(network, objective, x, y, rows, [0], Settings(epochs=15))
+    members = MemberData(x=x, y=y, rows=[torch.from_numpy(train)])
+    trainer = Trainer(network, objective, members, Settings(epochs=15), [0])
     trainer.run()
     error = trainer.evaluate([torch.from_numpy(test)])["rmse"].item()
     assert 8.5 < error < 8.9

@@ -87,6 +87,17 @@ def check_checkpoint(header: Mapping[str, Any], runs: Sequence[Run]) -> None:
     Fields(required).check("checkpoint", header)
     if sorted(set(header["running"])) != header["running"]:
         raise ValueError("checkpoint.running: need members in rising order")
+    _check_history(header)
+
+
+def _check_history(header: Mapping[str, Any]) -> None:
+    """Members go on together: each of those still running has all epochs so far."""
+    found: dict[int, list[int]] = {member: [] for member in header["running"]}
+    for row in header["history"]:
+        found.setdefault(row["member"], []).append(row["epoch"])
+    whole = list(range(1, header["epoch"] + 1))
+    if any(found[member] != whole for member in header["running"]):
+        raise ValueError("checkpoint.history: need a row for each epoch, in their order")
 
 
 def check_weights(header: Mapping[str, Any], run: Run) -> None:
