@@ -12,6 +12,7 @@ import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples" / "training"
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.py"))
+PAGE = FOLDER.parent.parent / "docs" / "training.md"
 LAST_LINE = re.compile(r"mean absolute error (\S+), that of a constant (\S+)\Z")
 # At most so much of a constant's error is left.
 LEFT = {
@@ -39,6 +40,11 @@ def test_a_program_can_be_copied_from_one_screen(program):
     lines = (FOLDER / f"{program}.py").read_text().splitlines()
     assert len(lines) <= 60
     assert f"{program}.py" in lines[0]  # how to run it
+
+
+def test_the_page_shows_every_program():
+    shown = re.findall(r'^--8<-- "training/(\w+)\.py"$', PAGE.read_text(), re.MULTILINE)
+    assert sorted(shown) == PROGRAMS
 
 
 def run_in_process(program, capsys):

@@ -24,7 +24,7 @@ def main() -> None:
     network = network.append(nn.Linear(64, BINS)).to(DEVICE)
     loss = HistogramLoss(Bins.covering(y.cpu(), BINS), Gaussian.of_bins(1.0)).to(DEVICE)
     optimizer = torch.optim.Adam(network.parameters(), lr=5e-3)
-    scaler = torch.amp.GradScaler(DEVICE, enabled=DTYPE == torch.float16)
+    scaler = torch.amp.GradScaler(DEVICE, enabled=DEVICE == "cuda")
 
     @torch.compile  # network and loss in one graph
     def batch_loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
