@@ -59,7 +59,7 @@ def test_a_program_learns(program, capsys):
 
 
 def test_the_plain_loop_learns_without_a_compiler(capsys, monkeypatch):
-    monkeypatch.setattr("torch.compile", lambda function: function)
+    monkeypatch.setattr("torch.compile", lambda fullgraph: lambda function: function)
     assert_learnt("plain_loop", run_in_process("plain_loop", capsys))
 
 

@@ -26,7 +26,7 @@ def main() -> None:
     optimizer = torch.optim.Adam(network.parameters(), lr=5e-3)
     scaler = torch.amp.GradScaler(DEVICE, enabled=DEVICE == "cuda")
 
-    @torch.compile  # network and loss in one graph
+    @torch.compile(fullgraph=True)  # network and loss in one graph
     def batch_loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         with torch.autocast(DEVICE, dtype=DTYPE):
             return loss(network(x), y)  # the loss itself is worked out in float32
