@@ -58,9 +58,15 @@ def test_a_program_learns(program, capsys):
     assert_learnt(program, run_in_process(program, capsys))
 
 
-def test_the_plain_loop_learns_without_a_compiler(capsys, monkeypatch):
+@pytest.fixture
+def plain(capsys, monkeypatch):
+    """What the plain loop prints without a compiler."""
     monkeypatch.setattr("torch.compile", lambda fullgraph: lambda function: function)
-    assert_learnt("plain_loop", run_in_process("plain_loop", capsys))
+    return run_in_process("plain_loop", capsys)
+
+
+def test_the_plain_loop_learns_without_a_compiler(plain):
+    assert_learnt("plain_loop", plain)
 
 
 @pytest.mark.filterwarnings("ignore")  # Lightning calls what torch deprecates
@@ -102,11 +108,8 @@ def losses(output):
 
 
 @pytest.mark.slow
-def test_compiled_or_not_the_plain_loop_learns_the_same(tmp_path, monkeypatch):
-    program = FOLDER / "plain_loop.py"
-    compiled = output_of([program], tmp_path)
-    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
-    plain = output_of([program], tmp_path)
+def test_compiled_or_not_the_plain_loop_learns_the_same(plain, tmp_path):
+    compiled = output_of([FOLDER / "plain_loop.py"], tmp_path)
     assert_learnt("plain_loop", compiled)
     # The layers compute in bfloat16, which has three digits, and a graph rounds less often.
     assert len(losses(compiled)) == 15
