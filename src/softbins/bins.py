@@ -291,9 +291,30 @@ class Bins:
     def __hash__(self) -> int:
         return hash((self.count, self.low, self.high))
 
+    def __copy__(self) -> Bins:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Bins:
+        return self  # it never changes
+
+    # A checkpoint holds the edges alone, and reading it goes through the checks of new bins.
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.edges,), None if self.bias is None else tuple(self.bias)
+
+    def __setstate__(self, bias: tuple[float, float]) -> None:
+        discretisation, truncation = bias
+        self.bias = Bias(float(discretisation), float(truncation))
+
     def __repr__(self) -> str:
         kind = "equal" if self.step is not None else "unequal"
         return f"Bins({self.count} {kind} bins on [{self.low:g}, {self.high:g}])"
+
+
+# `torch.load(..., weights_only=True)` may make bins: nothing runs but the checks above.
+torch.serialization.add_safe_globals([Bins])
 
 
 def _checked_edges(edges: Values) -> Tensor:

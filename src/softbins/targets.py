@@ -344,3 +344,8 @@ def _tail_masses(y: Tensor, bins: Bins, sigma: float | Tensor) -> Tensor:
     start, gap = (y - nearest).abs() / sigma, (bins.edges - nearest).abs() / sigma
     scaled: Tensor = torch.special.erfcx((start + gap) / SQRT2)
     return (scaled * torch.exp(-gap * (gap / 2 + start))).diff().abs()
+
+
+# `torch.load(..., weights_only=True)` may make these: nothing runs but their checks. `FromCDF` and
+# `Payoff` hold a function, which is for its owner to trust.
+torch.serialization.add_safe_globals([Gaussian, OneBin, Similarity, TwoHot, UniformMix])

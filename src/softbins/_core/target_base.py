@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -44,6 +44,23 @@ class Target(ABC):
     def __post_init__(self) -> None:
         if self.outside not in ("clamp", "error", "tail"):
             raise ValueError(f"outside: expected 'clamp', 'error' or 'tail', got {self.outside!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Target) or type(self) is not type(other):
+            return False
+        mine, theirs = vars(self), vars(other)
+        return mine.keys() == theirs.keys() and all(_same(mine[n], theirs[n]) for n in mine)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.outside))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Copies and checkpoints go through the checks of a new target."""
+        for name in state:
+            if callable(getattr(type(self), name, None)):
+                raise ValueError(f"{name}: a checkpoint must not replace a method")
+        self.__dict__.update(state)
+        self.__post_init__()
 
     def weights(self, y: Tensor, bins: Bins) -> Tensor:
         """The weights p_1 .. p_k >= 0 of the bins, which sum to one, for each target.
@@ -99,6 +116,13 @@ class Target(ABC):
     @abstractmethod
     def _masses(self, y: Tensor, bins: Bins) -> Tensor:
         """The weights of targets that `placed` has prepared, in float64."""
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two parameters are equal; a tensor equals only a tensor."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.shape == b.shape and torch.equal(a, b.to(a))
+    return not isinstance(a, Tensor) and not isinstance(b, Tensor) and bool(a == b)
 
 
 def within(name: str, value: float | Tensor, low: float, high: float, hint: str) -> float | Tensor:
