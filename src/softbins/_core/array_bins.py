@@ -57,7 +57,9 @@ class ArrayBins(NamedTuple):
 def array_bins(bins: Bins, dtype: str) -> ArrayBins:
     """The bins in float32 or float64, or `ValueError` if their range does not fit into it."""
     require_room(bins, getattr(torch, dtype))
-    edges, centers, widths = (part.cpu().numpy() for part in (bins.edges, bins.centers, bins.widths))
+    edges, centers, widths = (
+        part.cpu().numpy() for part in (bins.edges, bins.centers, bins.widths)
+    )
     middle = bins.low / 2 + bins.high / 2
     return ArrayBins(
         edges=_split(edges, dtype),

@@ -37,8 +37,10 @@ def quantile(xp: Any, logits: Any, levels: Any, bins: Bins, dtype: str) -> Any:
     end = xp.take_along_axis(cumulative, index + 1, axis=-1)
     height = xp.maximum(end - start, float(np.finfo(dtype).tiny))
     share = xp.clip((levels - start) / height, 0.0, 1.0)
-    left = xp.take(xp.array(parts.edges.main, dtype), index)
-    return left + xp.take(xp.array(parts.widths, dtype), index) * share
+    left, rest, width = (
+        xp.take(xp.array(values, dtype), index) for values in (*parts.edges, parts.widths)
+    )
+    return left + (rest + width * share)
 
 
 def crps(xp: Any, logits: Any, y: Any, bins: Bins, dtype: str) -> Any:

@@ -133,15 +133,16 @@ def _sigmas(
     xp: Any, distances: Any, bins: Bins, target: Gaussian, dtype: str, sigma: Any | None
 ) -> Any:
     """Sigma in the target's unit, (..., 1), kept where all that follows is finite."""
-    own = per_bin(target.sigma) if sigma is None else xp.expand_dims(sigma, -1)
+    largest = float(np.finfo(dtype).max)
+    own = np.minimum(per_bin(target.sigma), largest) if sigma is None else xp.expand_dims(sigma, -1)
     sigmas = xp.array(own, dtype)
     if target.in_bins and bins.step is not None:
         sigmas = sigmas * bins.step
     elif target.in_bins:
         widths = xp.array(array_bins(bins, dtype).widths, dtype)
         sigmas = sigmas * xp.sum(_own_bin(xp, distances, dtype) * widths, axis=-1, keepdims=True)
-    largest = LARGEST_SIGMA_IN_RANGES * (bins.high - bins.low)
-    return xp.clip(sigmas, float(np.finfo(dtype).tiny), min(largest, float(np.finfo(dtype).max)))
+    flat = LARGEST_SIGMA_IN_RANGES * (bins.high - bins.low)
+    return xp.clip(sigmas, float(np.finfo(dtype).tiny), min(flat, largest))
 
 
 def _gaussian(
@@ -154,7 +155,8 @@ def _gaussian(
     if target.outside == "tail":
         beyond = xp.maximum(below, above)
         start = xp.clip(beyond / sigma, 0.0, FARTHEST_IN_SIGMAS)
-        tail = _tail_masses(xp, start, xp.abs(from_nearest) / sigma)
+        widths = xp.array(parts.widths, dtype) / sigma
+        tail = _tail_masses(xp, start, xp.abs(from_nearest) / sigma, widths)
         masses = xp.where(beyond > 0, tail, masses)
     return masses / xp.sum(masses, axis=-1, keepdims=True)
 
@@ -163,10 +165,9 @@ def _rises(values: Any) -> Any:
     return values[..., 1:] - values[..., :-1]
 
 
-def _tail_masses(xp: Any, start: Any, gap: Any) -> Any:
+def _tail_masses(xp: Any, start: Any, gap: Any, width: Any) -> Any:
     """Masses of targets outside the bins, up to a factor: see the top of this file."""
     near = xp.minimum(gap[..., :-1], gap[..., 1:])
-    width = xp.abs(_rises(gap))
     tails = scaled_erfc(xp, (start + gap) / SQRT2) * xp.exp(-gap * (gap / 2 + start))
     flat = width * (near + width + start) <= FALL
     return xp.where(flat, _integral(xp, start, near, width), xp.abs(_rises(tails)))
@@ -197,10 +198,9 @@ def scaled_erfc(xp: Any, x: Any) -> Any:
 def _scaled_erfc_coefficients() -> list[float]:
     """The Chebyshev coefficients of P(t) = log(exp(x^2) erfc(x) / t), which is smooth in t."""
 
-    def logarithm(position: NDArray[Any]) -> NDArray[Any]:
+    def logarithm(position: Any) -> Any:
         t = (position + 1) / 2
-        values = torch.special.erfcx(torch.from_numpy(2 / t - 2)).numpy()
-        return np.asarray(np.log(values / t))
+        return np.log(torch.special.erfcx(torch.from_numpy(2 / t - 2)).numpy() / t)
 
     found = np.polynomial.chebyshev.chebinterpolate(logarithm, ERFCX_DEGREE)
     return [float(coefficient) for coefficient in found]
