@@ -222,9 +222,11 @@ def _without_last_one(y: Any, logits: Any) -> Any:
 
 def _checked_levels(quantiles: Sequence[float]) -> list[float]:
     found = np.asarray(quantiles, dtype=np.float64)
-    if found.ndim != 1 or not ((found >= 0) & (found <= 1)).all():
-        hint = "give a list of probabilities from 0 to 1"
-        raise ValueError(range_complaint("quantiles", np.atleast_1d(found), 0.0, 1.0, hint))
+    if found.ndim != 1:
+        raise ValueError(f"quantiles: need a list of levels, got {quantiles!r}")
+    if not ((found >= 0) & (found <= 1)).all():
+        hint = "probabilities lie in [0, 1]"
+        raise ValueError(range_complaint("quantiles", found, 0.0, 1.0, hint))
     return [float(level) for level in found]
 
 

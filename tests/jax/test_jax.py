@@ -21,6 +21,11 @@ from tests.instances import BINS, array_cases, spread_targets, targets
 from tests.torch_reference import TOLERANCE, assert_equal_to_torch, references
 
 EQUAL = BINS["equal"]
+# Unlike bins, with both rules for targets outside; compiling all of them takes half a minute.
+QUICK = [("quantile", "clamp"), ("years", "tail"), ("unequal", "tail")]
+CASES = [
+    pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow]) for case in array_cases()
+]
 LEVELS = [0.0, 0.05, 0.5, 0.95, 1.0]
 
 
@@ -44,7 +49,7 @@ def compiled_results(case):
     return compiled(case.logits, case.y)
 
 
-@pytest.mark.parametrize(("bins", "outside"), array_cases())
+@pytest.mark.parametrize(("bins", "outside"), CASES)
 def test_weights_losses_and_gradients_are_those_of_torch(bins, outside):
     for name, case in references(bins, outside).items():
         weights, losses, gradient = compiled_results(case)
@@ -53,7 +58,7 @@ def test_weights_losses_and_gradients_are_those_of_torch(bins, outside):
         assert_equal_to_torch(gradient, case.gradient, name)
 
 
-@pytest.mark.parametrize("bins", BINS)
+@pytest.mark.parametrize("bins", ["years", "unequal", "quantile"])
 def test_summaries_are_those_of_the_histogram(bins):
     bins = BINS[bins]
     y = spread_targets(bins)[:-2].float()
@@ -65,21 +70,24 @@ def test_summaries_are_those_of_the_histogram(bins):
         assert found.dtype == jnp.float32
         np.testing.assert_allclose(np.asarray(found) / scale, expected / scale, atol=TOLERANCE)
 
-    assert_close(softbins.jax.mean(logits.numpy(), bins), known.mean)
-    assert_close(softbins.jax.crps(logits.numpy(), y.numpy(), bins), known.crps(y))
-    found = softbins.jax.quantile(logits.numpy(), LEVELS, bins)
+    @jax.jit
+    def summaries(logits, y):
+        mean, crps = softbins.jax.mean(logits, bins), softbins.jax.crps(logits, y, bins)
+        return mean, crps, softbins.jax.quantile(logits, LEVELS, bins)
+
+    mean, crps, found = summaries(logits.numpy(), y.numpy())
+    assert_close(mean, known.mean)
+    assert_close(crps, known.crps(y))
     assert found.shape == (len(y), len(LEVELS))
     # A quantile in a bin of little probability moves a lot when that is rounded: the cdf does not.
     levels = known.cdf(torch.tensor(np.asarray(found)).T).T
     np.testing.assert_allclose(levels, np.broadcast_to(LEVELS, found.shape), atol=5e-5)
 
 
-def test_a_quantile_is_one_for_each_level():
-    logits = jnp.zeros((3, 2, 100))
-    assert softbins.jax.quantile(logits, 0.25, EQUAL).shape == (3, 2)
-    found = softbins.jax.quantile(logits, [[0.25], [0.5]], EQUAL)
-    assert found.shape == (3, 2, 2, 1)
-    np.testing.assert_allclose(found[..., 0], np.broadcast_to([0.25, 0.5], (3, 2, 2)), atol=1e-6)
+@pytest.mark.parametrize("q", [0.25, [0.25, 0.5], [[0.25], [0.5]]])
+def test_a_quantile_is_one_for_each_level(q):
+    found = jax.jit(lambda logits: softbins.jax.quantile(logits, q, EQUAL))(jnp.zeros((3, 2, 100)))
+    np.testing.assert_allclose(found, np.broadcast_to(q, (3, 2, *np.shape(q))), atol=1e-6)
 
 
 def test_a_quantile_of_level_0_is_the_first_edge_even_where_the_first_bin_is_empty():
@@ -135,16 +143,15 @@ def test_sigmas_that_float32_cannot_hold(outside):
 
 
 @pytest.mark.parametrize("name", ["gaussian", "onebin", "uniform", "twohot"])
-def test_compiled_and_mapped_is_the_same(name):
+def test_mapped_over_rows_it_is_the_same(name):
     case = references("unequal", "tail")[name]
-    together = softbins.jax.loss(case.logits, case.y, case.bins, case.target)
 
     def one(logits, y):
         return softbins.jax.loss(logits, y, case.bins, case.target)
 
     mapped = jax.jit(jax.vmap(jax.value_and_grad(one)))
     losses, gradients = mapped(case.logits, case.y)
-    np.testing.assert_allclose(losses, together, rtol=TOLERANCE)
+    assert_equal_to_torch(losses, case.losses, name, relative=TOLERANCE)
     assert_equal_to_torch(gradients, case.gradient, name)
 
 
@@ -171,15 +178,13 @@ def test_summaries_are_compiled_and_differentiated():
     np.testing.assert_allclose(gradient, exact.grad, atol=1e-6)
 
 
-@pytest.mark.parametrize(("bins", "outside"), [("unequal", "clamp"), ("years", "tail")])
-def test_float64_is_as_exact_as_torch(bins, outside):
+def test_float64_is_as_exact_as_torch():
     with jax.enable_x64(True):
-        for name, case in references(bins, outside).items():
-            weights = softbins.jax.weights(case.y.astype(float), case.bins, case.target)
+        for name, case in references("unequal", "tail").items():
+            weigh = jax.jit(lambda y, case=case: softbins.jax.weights(y, case.bins, case.target))
+            weights = weigh(case.y.astype(float))
             assert weights.dtype == jnp.float64
             np.testing.assert_allclose(weights, case.weights, atol=1e-12, err_msg=name)
-            losses = softbins.jax.loss(case.logits, case.y.astype(float), case.bins, case.target)
-            assert losses.dtype == jnp.float32
 
 
 def test_whole_numbers_and_low_precision_become_float32():
