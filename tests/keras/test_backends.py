@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from softbins._core.keras_import import require_keras
+
 ROOT = Path(__file__).parents[2]
 # TensorFlow has an environment of its own, which `make test-slow` makes.
 TENSORFLOW = ROOT / ".venv-tensorflow" / "bin" / "python"
@@ -17,6 +19,7 @@ try:
 except ImportError as error:
     print(error)
 print([name for name in sys.modules if name.partition(".")[0] == "keras"])
+print(os.listdir(os.environ["KERAS_HOME"]))
 os.environ["KERAS_BACKEND"] = "torch"
 import softbins.keras
 print(softbins.keras.keras.backend.backend())
@@ -55,15 +58,31 @@ def test_the_tensorflow_backend_passes_the_same_tests():
     assert_same_tests_pass(python=TENSORFLOW, KERAS_BACKEND="tensorflow")
 
 
-@pytest.mark.parametrize("how", ["environment", "file", "neither"])
-def test_a_backend_that_is_not_there_is_named_and_nothing_is_changed(how, tmp_path):
-    settings = {"KERAS_HOME": str(tmp_path)}
-    name = "tensorflow" if how == "neither" else "openvino"
-    if how == "environment":
-        settings["KERAS_BACKEND"] = name
-    if how == "file":
-        (tmp_path / "keras.json").write_text('{"backend": "openvino"}')
-    complaint, modules, backend = run("-c", MISSING, **settings).splitlines()
-    assert complaint.startswith(f"keras: its backend '{name}' is not installed; install it, or")
-    assert modules == "[]"
+def test_a_backend_that_is_not_there_is_named_and_nothing_is_changed(tmp_path):
+    settings = {"KERAS_BACKEND": "openvino", "KERAS_HOME": str(tmp_path)}
+    complaint, modules, files, backend = run("-c", MISSING, **settings).splitlines()
+    assert complaint.startswith("keras: its backend 'openvino' is not installed; install it, or")
+    assert modules == files == "[]"
     assert backend == "torch"
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [('{"backend": "openvino"}', "openvino"), ("{}", "tensorflow"), ("damaged", "tensorflow")],
+)
+def test_without_a_choice_the_settings_of_keras_count(content, name, tmp_path, monkeypatch):
+    monkeypatch.delenv("KERAS_BACKEND")
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "keras", raising=False)
+    monkeypatch.setattr("importlib.util.find_spec", {"keras": "found"}.get)
+    (tmp_path / "keras.json").write_text(content)
+    with pytest.raises(ImportError, match=f"keras: its backend '{name}' is not installed"):
+        require_keras()
+
+
+def test_without_keras_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "keras", None)
+    with pytest.raises(
+        ImportError, match=r'keras is not installed: pip install "softbins\[keras\]"'
+    ):
+        require_keras()
