@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softbins.cli.terminal_density import ASCII_BLOCKS, BLOCKS, HEIGHT, density_lines, short_number
+from softbins.cli.terminal_density import ASCII_BLOCKS, BLOCKS, HEIGHT, density_lines
 
 
 @pytest.mark.parametrize(("encoding", "blocks"), [("utf-8", BLOCKS), ("ascii", ASCII_BLOCKS)])
@@ -30,11 +30,3 @@ def test_a_peak_stands_where_it_is():
     probs = np.r_[np.full(20, 0.01), 0.6, np.full(20, 0.01)]
     top, *_ = density_lines(np.linspace(0, 41, 42), probs, "utf-8", width=41)
     assert top == " " * 20 + "█"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.0, "0"), (290312.7, "290300"), (1.23456, "1.235"), (-1e-7, "-1e-07"), (3e12, "3e+12")],
-)
-def test_numbers_are_short(value, text):
-    assert short_number(value) == text

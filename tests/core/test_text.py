@@ -48,3 +48,19 @@ def test_one_column_is_wrapped_where_a_line_would_be_too_long():
 
 def test_text_for_a_terminal_commands_nothing():
     assert printable("Bö\n\x1b[31m\u2028😀") == "Bö\\n\\x1b[31m\\u2028😀"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (290312.7, "290313"),
+        (1950.0, "1950"),
+        (1.23456, "1.235"),
+        (0.99999999, "0.99999999"),
+        (-1e-7, "-1e-07"),
+        (3e12, "3e+12"),
+    ],
+)
+def test_numbers_are_short(value, text):
+    assert number_text(value) == text

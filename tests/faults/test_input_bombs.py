@@ -102,6 +102,23 @@ def test_a_bomb_is_one_line_within_seconds(name, folder, monkeypatch):
         assert re.search("too large|too many|a line is longer|need about", result.stderr)
 
 
+def test_where_memory_is_large_a_bomb_is_known_by_how_far_it_unpacks(folder, monkeypatch):
+    monkeypatch.setattr(input_limits, "available_memory", lambda: 1e15)
+    (folder / "rows.csv.gz").write_bytes(gzip.compress(b"a,y\n" + ROWS * 140))
+    assert 200 * (folder / "rows.csv.gz").stat().st_size < 2**27 < 140 * len(ROWS)
+    result = run("look", "rows.csv.gz")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(
+        "softbins: rows.csv.gz: unpacks to more than 200 times its size"
+    )
+
+
+def test_a_repetitive_table_of_some_size_is_read(folder):
+    (folder / "zeros.csv.gz").write_bytes(zipped([b"a,y\n", b"0,0\n" * 2**18, b"1,1\n"]))
+    assert (folder / "zeros.csv.gz").stat().st_size < 2**20 / 100
+    assert run("look", "zeros.csv.gz").exit_code == 0
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_lines_of_all_lengths_are_measured_across_pieces(seed, monkeypatch):
     """The longest line decides, wherever pieces of the file begin and end."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softbins._core.figures import AREA
+from softbins._core.text import number_text
 
 if TYPE_CHECKING:
     from softbins.histogram import Histogram
@@ -110,7 +111,7 @@ def _stairs(places: Array, heights: Array, base: int) -> str:
 
 
 def _text(row: int, name: str, numbers: Array) -> str:
-    mean, median, low, high = (f"{number:.4g}" for number in numbers)
+    mean, median, low, high = map(number_text, numbers)
     said = f"{name}mean {mean}, median {median} (dashed), {COVERAGE:.0%} from {low} to {high}"
     return f'<text x="{MARGIN}" y="{row * (TEXT + DENSITY) + 13}">{said}</text>'
 

@@ -1,8 +1,9 @@
 """Tables that no machine could hold, refused before they are read.
 
 A file of a few megabytes can ask for terabytes: packed zeros, a line without an end, a Parquet
-file that says it has billions of rows. `check_size` is asked while something is unpacked, and
-`check_content` about a file that is not packed, which it looks at in pieces without keeping any.
+file that says it has billions of rows. `check_size` and `check_unpacked` are asked while something
+is unpacked, and `check_content` about a file that is not packed, which it looks at in pieces and
+keeps none of them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ MEMORY_PER_CELL = 16
 MAX_COLUMNS = 100_000
 MAX_LINE_BYTES = 2**25  # with the names of many columns, or with a long text in a cell
 PIECE_BYTES = 2**22
+# Tables are packed to a tenth of their size or so. Small ones may be as repetitive as they like.
+MAX_UNPACKED_RATIO = 200
+ALWAYS_UNPACKED_BYTES = 2**27
 SEPARATORS = (b",", b";", b"\t", b"|")
 
 
@@ -36,6 +40,15 @@ def check_size(size: float, most: float, least: str = "") -> None:
         raise TableError(
             f"{least}{gigabytes(size)} of table are too large for the memory, which would hold "
             f"{gigabytes(max(most, 0))}; take fewer rows or columns"
+        )
+
+
+def check_unpacked(size: int, packed: int) -> None:
+    """Raise `TableError` if so many packed bytes have become more than those of a table do."""
+    if size > max(MAX_UNPACKED_RATIO * packed, ALWAYS_UNPACKED_BYTES):
+        raise TableError(
+            f"unpacks to more than {MAX_UNPACKED_RATIO} times its size, as tables do not; if it is "
+            "one all the same, unpack it first"
         )
 
 

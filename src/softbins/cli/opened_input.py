@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from softbins.cli.input_limits import check_size, most_bytes
+from softbins.cli.input_limits import check_size, check_unpacked, most_bytes
 from softbins.cli.table_errors import TableError
 
 STDIN = "-"
@@ -83,24 +83,32 @@ def _plain(file: IO[bytes], name: str, by_content: bool = False) -> Iterator[Ope
     start = file.read(4) if by_content else b""
     file.seek(0)
     if name.endswith(".gz") or start.startswith(GZIP_MAGIC):
-        with gzip.GzipFile(fileobj=file) as packed, _unpacked(packed) as copy:
+        size = _size(file)
+        with gzip.GzipFile(fileobj=file) as packed, _unpacked(packed, size) as copy:
             yield OpenedInput(copy, name.removesuffix(".gz"), _size(copy))
     elif name.endswith(".zip") or (start == ZIP_MAGIC and not _is_workbook(file)):
         with zipfile.ZipFile(file) as archive:
             member = _only_member(archive)
-            with archive.open(member) as content, _unpacked(content) as copy:
+            size = member.compress_size
+            with archive.open(member) as content, _unpacked(content, size) as copy:
                 yield OpenedInput(copy, member.filename.lower(), _size(copy))
     else:
         yield OpenedInput(file, name, _size(file))
 
 
 @contextmanager
-def _unpacked(stream: IO[bytes] | gzip.GzipFile) -> Iterator[IO[bytes]]:
-    """A copy of a stream on disk, which can be read twice and takes no memory."""
+def _unpacked(stream: IO[bytes] | gzip.GzipFile, packed: int | None = None) -> Iterator[IO[bytes]]:
+    """A copy of a stream on disk, which can be read twice and takes no memory.
+
+    `packed` is the number of bytes that the stream is unpacked from.
+    """
     most = most_bytes()
     with tempfile.TemporaryFile() as copy:
         while block := stream.read(BLOCK):
-            check_size(copy.tell() + len(block), most, "at least ")
+            size = copy.tell() + len(block)
+            check_size(size, most, "at least ")
+            if packed is not None:
+                check_unpacked(size, packed)
             copy.write(block)
         copy.seek(0)
         yield copy

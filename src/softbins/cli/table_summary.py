@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from softbins._core.extras import optional_import
-from softbins._core.text import aligned
+from softbins._core.text import aligned, number_text
 from softbins.cli.table_columns import TakenColumn
 from softbins.cli.table_errors import ColumnError
 
@@ -116,5 +116,5 @@ def _target_remark(column: TakenColumn, known: Any, distinct: int) -> str:
     skew = float(known.skew()) if len(known) >= MIN_ROWS else 0.0
     if abs(skew) < MIN_SKEW:
         return ""
-    end = f"up to {known.max():.4g}" if skew > 0 else f"down to {known.min():.4g}"
-    return f"far from even: median {known.median():.4g}, {end}"
+    end = f"up to {number_text(known.max())}" if skew > 0 else f"down to {number_text(known.min())}"
+    return f"far from even: median {number_text(known.median())}, {end}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from softbins._core.text import number_text
+
 Array = NDArray[np.float64]
 
 WIDTH, HEIGHT = 72, 8
@@ -26,12 +28,6 @@ def density_lines(
     places = np.linspace(low, high, width + 1)
     heights = np.diff(np.interp(places, edges, cumulative))
     return [*_bars(heights, _blocks(encoding)), *_axis(low, high, width, encoding)]
-
-
-def short_number(value: float) -> str:
-    """A number with four digits, and without an exponent unless it is very large or small."""
-    rounded = float(f"{value:.4g}")
-    return f"{rounded:.12g}" if 1e-4 <= abs(rounded) < 1e9 or not rounded else f"{rounded:.4g}"
 
 
 def _drawn_range(edges: Array, cumulative: Array) -> tuple[float, float]:
@@ -58,6 +54,6 @@ def _bars(heights: Array, blocks: str) -> list[str]:
 
 def _axis(low: float, high: float, width: int, encoding: str | None) -> list[str]:
     line = "─" if _blocks(encoding) == BLOCKS else "-"
-    left, middle, right = (short_number(value) for value in (low, (low + high) / 2, high))
+    left, middle, right = (number_text(value) for value in (low, (low + high) / 2, high))
     labels = left + middle.center(width - len(left) - len(right)) + right
     return [line * width, labels]

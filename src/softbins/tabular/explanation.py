@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softbins._core.extras import optional_import
-from softbins._core.text import aligned
+from softbins._core.text import aligned, number_text
 from softbins.tabular.contribution_picture import Bar, Panel, svg
 from softbins.tabular.frames import MAX_SHOWN_CHARACTERS, is_missing
 
@@ -146,11 +146,11 @@ class Explanation:
         if len(others):
             bars.append(Bar(f"{len(others)} others", float(values[others].sum())))
         total = base + float(values.sum())
-        return Panel(f"{what} {total:.4g}: {base:.4g} on average, plus", bars)
+        return Panel(f"{what} {number_text(total)}: {number_text(base)} on average, plus", bars)
 
     def _cell(self, row: int, column: int) -> str:
         value = self.values[row, column]
-        shown = f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+        shown = number_text(float(value)) if isinstance(value, (float, np.floating)) else str(value)
         text = "missing" if is_missing(value) else shown.replace("\n", " ")
         return f"{self.columns[column]} = {text}"[:MAX_SHOWN_CHARACTERS]
 
@@ -160,5 +160,6 @@ def _text_of(panel: Panel) -> str:
     lines = []
     for bar in panel.bars:
         length = round(LONGEST_BAR * abs(bar.value) / largest)
-        lines.append([bar.name, f"{bar.value:+.4g}", ("+" if bar.value > 0 else "-") * length])
+        sign = "+" if bar.value >= 0 else "-"
+        lines.append([bar.name, f"{sign}{number_text(abs(bar.value))}", sign * length])
     return f"{panel.title}\n{aligned(lines)}"

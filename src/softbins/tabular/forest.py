@@ -166,6 +166,8 @@ def grow_trees(
     models: list[HistGradientBoostingRegressor] = []
     stages: list[Array] = []
     each = math.ceil(budget.ensembles / len(folds.parts))
+    import sklearn.ensemble  # noqa: F401 - takes a second, which no tree is to blame for
+
     start = time.perf_counter()
     for fold, judges in zip(folds.parts, folds.judges, strict=True):
         if models and time.perf_counter() - start > budget.max_seconds:

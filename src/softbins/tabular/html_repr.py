@@ -46,7 +46,7 @@ def chosen(model: Any) -> dict[str, str]:
         "networks": shown(about["members"]),
         "hidden units": shown(about["hidden"]),
         "epochs": shown(model.n_epochs_),
-        "bins": bins and "{count}, from {low:.4g} to {high:.4g}".format(**bins),
+        "bins": bins and f"{bins['count']}, from {shown(bins['low'])} to {shown(bins['high'])}",
         "share of the trees": None if share is None else f"{share:.0%}",
         "temperature": about["temperature"] and shown(about["temperature"]),
         "rows that calibrate": about["calibration_rows"] and shown(about["calibration_rows"]),

@@ -10,7 +10,7 @@ import click
 
 import softbins
 from softbins._core.extras import optional_import
-from softbins._core.text import aligned, percent_text
+from softbins._core.text import aligned, number_text, percent_text
 from softbins.cli.inputs import read_features
 from softbins.cli.one_row import file_or_fields, one_row_features
 from softbins.cli.options import (
@@ -27,7 +27,7 @@ from softbins.cli.reading_options import column_names, reading_options
 from softbins.cli.table_columns import check_present
 from softbins.cli.table_errors import TableError
 from softbins.cli.table_files import check_written_suffix, csv_text, write_table
-from softbins.cli.terminal_density import density_lines, short_number
+from softbins.cli.terminal_density import density_lines
 
 # Of the interval that is shown for one row.
 COVERAGE = 0.9
@@ -127,14 +127,14 @@ def _one_row_text(model: Any, x: Any, options: dict[str, Any]) -> str:
     """The mean, and for a model with distributions also median, interval and a drawn density."""
     from softbins.report.evaluation import predictions
 
-    lines = [["mean", short_number(float(model.predict(x)[0]))]]
+    lines = [["mean", number_text(float(model.predict(x)[0]))]]
     if not model.objective_.has_distribution:
         return aligned(lines)
     coverage, levels = options["interval"] or COVERAGE, options["quantiles"] or ()
     raw = options["raw"] or (options["interval"] is None and not _is_calibrated(model, x))
     asked = options | {"interval": coverage, "output": "median", "raw": raw}
     found = predictions(model, x, **asked).values()
-    median, low, high, *quantiles = (short_number(float(column[0])) for column in found)
+    median, low, high, *quantiles = (number_text(float(column[0])) for column in found)
     title = f"{percent_text(coverage)}% interval{', raw' if raw else ''}"
     lines += [["median", median], [title, f"{low} to {high}"]]
     lines += [[f"quantile {q:g}", value] for q, value in zip(levels, quantiles, strict=True)]
