@@ -74,8 +74,8 @@ def weights(
     --------
     >>> import jax.numpy as jnp
     >>> import softbins.jax
-    >>> softbins.jax.weights(jnp.array(1.5), [0.0, 1.0, 2.0, 3.0]).round(4).tolist()
-    [0.262, 0.4759, 0.262]
+    >>> print(softbins.jax.weights(jnp.array(1.5), [0.0, 1.0, 2.0, 3.0]).round(3))
+    [0.279      0.44200003 0.279     ]
     """
     y = _floating(y)
     return array_weights.weights(LIBRARY, y, as_bins(bins), target, str(y.dtype), sigma)
@@ -116,8 +116,8 @@ def loss(
     >>> import jax.numpy as jnp
     >>> import softbins.jax
     >>> losses = softbins.jax.loss(jnp.zeros((2, 4)), jnp.array([0.3, 0.9]), [0, 1, 2, 3, 4])
-    >>> losses.round(4).tolist()  # log 4, whatever the targets
-    [1.3863, 1.3863]
+    >>> print(losses.round(4))  # log 4, whatever the targets
+    [1.3863 1.3863]
     """
     logits, bins, y = _logits(logits), as_bins(bins), jnp.asarray(y)
     if logits.shape != (*y.shape, bins.count):
@@ -203,8 +203,8 @@ def crps(logits: Array, y: Array, bins: Edges) -> Array:
     --------
     >>> import jax.numpy as jnp
     >>> import softbins.jax
-    >>> softbins.jax.crps(jnp.zeros((1, 2)), jnp.array([1.0]), [0.0, 1.0, 2.0]).round(4).tolist()
-    [0.1667]
+    >>> print(softbins.jax.crps(jnp.zeros((1, 2)), jnp.array([1.0]), [0.0, 1.0, 2.0]).round(4))
+    [0.16669999]
     """
     logits, bins = _histograms(logits, bins)
     dtype = jnp.promote_types(logits.dtype, _floating(y).dtype)
