@@ -50,6 +50,11 @@ help:
 	.venv-mlflow/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[mlflow]"
 	@touch $@
 
+.venv-tensorflow/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-tensorflow
+	.venv-tensorflow/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[tensorflow]"
+	@touch $@
+
 .venv-dist/ready:
 	$(PYTHON) -m venv .venv-dist
 	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check build twine
@@ -67,7 +72,7 @@ paper: .venv/ready
 test: .venv/ready
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-slow: .venv/ready .venv-mlflow/ready
+test-slow: .venv/ready .venv-mlflow/ready .venv-tensorflow/ready
 	$(BIN)/python -m pytest -n 2 -m slow
 
 lint: .venv/ready
@@ -85,6 +90,7 @@ format: .venv/ready
 bench: .venv-bench/ready
 	.venv-bench/bin/python benchmarks/loss.py
 	.venv-bench/bin/python benchmarks/prediction.py
+	.venv-bench/bin/python benchmarks/array_libraries.py
 
 bench-training: .venv-bench/ready
 	.venv-bench/bin/python benchmarks/training.py
@@ -126,4 +132,4 @@ dist: .venv-dist/ready
 	cd build && wheel/bin/python ../scripts/run_readme.py
 
 clean:
-	rm -rf .venv .venv-bench .venv-accuracy .venv-site .venv-dist .venv-mlflow build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
+	rm -rf .venv .venv-bench .venv-accuracy .venv-site .venv-dist .venv-mlflow .venv-tensorflow build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, settings
 torch.set_num_threads(1)
 # Compiling shap's loops takes longer than all that tests explain.
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
+# Keras settles on a backend when it is imported; tests/keras tries another one as well.
+os.environ.setdefault("KERAS_BACKEND", "torch")
 
 settings.register_profile(
     "softbins", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)

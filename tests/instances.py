@@ -50,3 +50,21 @@ def spread_targets(bins, dtype=torch.float64):
     inside = bins.low + span * torch.rand(50, dtype=torch.float64)
     beyond = torch.tensor([-1e6, -2.0, -0.01, 1.01, 3.0, 1e6], dtype=torch.float64)
     return torch.cat([inside, bins.edges, bins.centers, bins.low + span * beyond]).to(dtype)
+
+
+# Those of the targets that JAX and Keras have as well.
+ARRAY_TARGETS = [
+    "gaussian",
+    "gaussian narrow",
+    "gaussian wide",
+    "gaussian of bins",
+    "onebin",
+    "uniform",
+    "twohot",
+]
+
+
+def array_cases():
+    """All bins, and two kinds of them with targets outside where they are."""
+    tails = [("years", "tail"), ("unequal", "tail")]
+    return [(bins, "clamp") for bins in BINS] + tails

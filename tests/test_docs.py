@@ -21,7 +21,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 # Its block needs another environment: tests/test_mlflow.py runs it there.
 ELSEWHERE = [DOCS / "mlflow.md"]
-MODULES = ["scores", "calibration", "plots", "evaluation", "pipelines"]
+MODULES = ["scores", "calibration", "plots", "evaluation", "pipelines", "jax", "keras"]
 
 
 def script(name):

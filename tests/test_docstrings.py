@@ -11,7 +11,7 @@ from numpydoc.validate import validate
 
 import softbins
 
-MODULES = ["scores", "calibration", "plots", "evaluation", "pipelines"]
+MODULES = ["scores", "calibration", "plots", "evaluation", "pipelines", "jax", "keras"]
 # Of numpydoc's checks these are not ours: text may start beside the quotes (GL01), a summary is
 # in the indicative and may begin with a formula (SS02, SS05), and not everything needs further
 # paragraphs, related names, or an example (ES01, SA01, EX01; examples have a test below).

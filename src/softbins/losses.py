@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from softbins._core.checks import shape_complaint
 from softbins._core.loss_reduction import Reduction, cross_entropy, holds_nan, reduced
 from softbins._core.loss_table import histogram_loss, table_for
 from softbins._core.tensor_checks import is_traced, require_softmax, require_tensor
@@ -217,7 +218,7 @@ class HistogramLoss(nn.Module):
                 f"logits: need floating-point numbers, got {logits.dtype}; convert with .float()"
             )
         if logits.shape != (*y.shape, self.bins.count):
-            raise ValueError(_shape_complaint(logits, y, self.bins))
+            raise ValueError(shape_complaint(logits.shape, y.shape, self.bins.count))
         device = self.bins.edges.device
         all_on_cpu = logits.is_cpu and y.is_cpu and self.bins.edges.is_cpu
         if not all_on_cpu and not (logits.device == y.device == device):
@@ -248,14 +249,6 @@ class HistogramLoss(nn.Module):
         if bins is not None:
             # After torch, which may have put the given tensor itself, in float32, in its place.
             self._adopt(bins.to(self.edges.device))
-
-
-def _shape_complaint(logits: Tensor, y: Tensor, bins: Bins) -> str:
-    shape = tuple(logits.shape)
-    if not shape or shape[-1] != bins.count:
-        return f"logits: last dimension must be the number of bins, {bins.count}, got shape {shape}"
-    wanted = f"need {shape[:-1]}"
-    return f"y: shape {tuple(y.shape)} does not match logits of shape {shape}; {wanted}"
 
 
 class GradientBound(NamedTuple):

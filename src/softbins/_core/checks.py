@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -44,6 +44,15 @@ def require_number(name: str, value: Any, rule: str = "positive") -> float:
     if not (known and math.isfinite(value) and fits[rule](value)):
         raise ValueError(f"{name}: must be a number, {rule}, got {value!r}")
     return float(value)
+
+
+def shape_complaint(logits: Sequence[int], y: Sequence[int], count: int) -> str:
+    """What is wrong with the shapes of logits and targets that do not match on `count` bins."""
+    shape = tuple(logits)
+    if not shape or shape[-1] != count:
+        return f"logits: last dimension must be the number of bins, {count}, got shape {shape}"
+    wanted = f"need {shape[:-1]}"
+    return f"y: shape {tuple(y)} does not match logits of shape {shape}; {wanted}"
 
 
 # Columns

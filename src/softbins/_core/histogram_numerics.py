@@ -38,11 +38,11 @@ def checked_last_dimension(name: str, values: Tensor, bins: Bins) -> Tensor:
             f"got shape {tuple(values.shape)}"
         )
     values = values.to(torch.promote_types(values.dtype, torch.float32))
-    _require_room(bins, values.dtype)
+    require_room(bins, values.dtype)
     return values
 
 
-def _require_room(bins: Bins, dtype: torch.dtype) -> None:
+def require_room(bins: Bins, dtype: torch.dtype) -> None:
     """Raise `ValueError` unless the bins' edges and their widths fit into the precision."""
     if max(-bins.low, bins.high, bins.high - bins.low) > torch.finfo(dtype).max:
         raise ValueError(
