@@ -6,8 +6,6 @@ from hypothesis import HealthCheck, settings
 
 # Two threads inside a small operation are slower than one, and the tests run in two processes.
 torch.set_num_threads(1)
-# Compiling shap's loops takes longer than all that tests explain.
-os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
 # Keras settles on a backend when it is imported; tests/keras tries another one as well.
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
