@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,9 @@ def explain(
     predicted on average over the background, of which 100 rows are drawn, add up to them.
     """
     # Compiling shap's loops takes ten times as long as what they do for a few rows.
-    os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
+    # Where numba is in use already, what it has compiled must not be mixed with what is not.
+    if "numba" not in sys.modules:
+        os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
     optional_import("shap", "explain")
     for output in filter(None, (path, plot)):
         check_not_an_input(output, model, data, *filter(None, [background]))
