@@ -35,16 +35,18 @@ class Bias(NamedTuple):
 
 
 class Bins:
-    """The support of a histogram: edges l_1 < ... < l_{k+1} that cut [a, b] into k bins.
+    """The support of a histogram: edges l_1 <= ... <= l_{k+1} that cut [a, b] into k bins.
 
     Bin i is [l_i, l_{i+1}); the last one also holds its right end (Section 2.2). Edges are kept
     in float64 whatever the network's precision, because a target near an edge must land on its
-    right side. A `Bins` never changes after it was made.
+    right side. A bin between two equal edges is an atom: a single value with a probability of its
+    own, such as the 0 of rainfall. A `Bins` never changes after it was made.
 
     Parameters
     ----------
     edges : Tensor, array or sequence of float
-        The k + 1 edges of at least two bins, strictly increasing and finite.
+        The k + 1 edges of at least two bins, finite, and increasing except for the two edges of
+        an atom.
 
     Attributes
     ----------
@@ -62,6 +64,8 @@ class Bins:
         The last edge, b.
     step : float or None
         The width of all bins if it is the same for all of them.
+    atoms : Tensor or None
+        Which of the k bins are atoms, where there are any.
     bias : Bias or None
         How far these bins may move the mean of the targets that they were made for, where that
         is known.
@@ -69,7 +73,7 @@ class Bins:
     Raises
     ------
     ValueError
-        If the edges are not finite, do not increase, or are fewer than three.
+        If the edges are not finite, fall, are fewer than three, or more than two are equal.
 
     Examples
     --------
@@ -88,6 +92,8 @@ class Bins:
         self.count = len(self.widths)
         self.low, self.high = self.edges[0].item(), self.edges[-1].item()
         self.step = _common_width(self.edges)
+        is_atom = self.widths == 0
+        self.atoms: Tensor | None = is_atom if bool(is_atom.any()) else None
         self._inner = self.edges[1:-1].contiguous()
         self.bias: Bias | None = None
 
@@ -226,7 +232,34 @@ class Bins:
         Tensor
             Whole numbers from 0 to k - 1, in the shape of `y`.
         """
-        return insertion_index(self._inner, y, right=True)
+        index = insertion_index(self._inner, y, right=True)
+        if self.atoms is None:
+            return index
+        before = (index - 1).clamp_min(0)
+        return torch.where(self.atoms[before] & (y == self.edges[index]), before, index)
+
+    def with_atoms(self, values: Values) -> Bins:
+        """The bins with an atom at each of some values.
+
+        Parameters
+        ----------
+        values : Tensor, array or sequence of float
+            Values from the first to the last edge. A bin that has one inside is cut there.
+
+        Returns
+        -------
+        Bins
+            These bins and the atoms, from left to right.
+
+        Examples
+        --------
+        >>> from softbins import Bins
+        >>> Bins([0.0, 1.0, 2.0]).with_atoms([0.0, 1.5]).edges.tolist()
+        [0.0, 0.0, 1.0, 1.5, 1.5, 2.0]
+        """
+        places = torch.unique(_tensor(values).reshape(-1)).to(self.edges.device)
+        require("values", places, self.low, self.high, "atoms lie between the first and last edge")
+        return Bins(torch.cat([torch.unique(torch.cat([self.edges, places])), places]).sort()[0])
 
     def to(self, device: torch.device | str) -> Bins:
         """The same bins on another device.
@@ -246,6 +279,7 @@ class Bins:
         moved = copy.copy(self)
         for name in ("edges", "widths", "centers", "_inner"):
             setattr(moved, name, getattr(self, name).to(device))
+        moved.atoms = None if self.atoms is None else self.atoms.to(device)
         return moved
 
     def with_bias(self, bias: Bias) -> Bins:
@@ -266,7 +300,7 @@ class Bins:
         return reported
 
     def finer(self, parts: int) -> Bins:
-        """The bins with each of them cut into equal parts.
+        """The bins with each of them cut into equal parts; atoms stay as they are.
 
         Parameters
         ----------
@@ -280,7 +314,8 @@ class Bins:
         """
         shares = torch.arange(parts, dtype=self.edges.dtype, device=self.edges.device) / parts
         inner = torch.lerp(self.edges[:-1, None], self.edges[1:, None], shares)
-        return Bins(torch.cat([inner.flatten(), self.edges[-1:]]))
+        kept = (self.widths > 0).unsqueeze(-1) | (shares == 0)
+        return Bins(torch.cat([inner[kept], self.edges[-1:]]))
 
     def __len__(self) -> int:
         return self.count
@@ -310,7 +345,9 @@ class Bins:
 
     def __repr__(self) -> str:
         kind = "equal" if self.step is not None else "unequal"
-        return f"Bins({self.count} {kind} bins on [{self.low:g}, {self.high:g}])"
+        atoms = 0 if self.atoms is None else int(self.atoms.sum())
+        also = f" and {atoms} atom{'s' * (atoms > 1)}" if atoms else ""
+        return f"Bins({self.count - atoms} {kind} bins{also} on [{self.low:g}, {self.high:g}])"
 
 
 # `torch.load(..., weights_only=True)` may make bins: nothing runs but the checks above.
@@ -324,11 +361,17 @@ def _checked_edges(edges: Values) -> Tensor:
     if len(result) < 3:
         raise ValueError(f"edges: need at least two bins (three edges), got {len(result)} edges")
     require("edges", result)
-    falls = torch.nonzero(result.diff() <= 0)
+    falls = torch.nonzero(result.diff() < 0)
     if len(falls):
         i = int(falls[0])
         pair = f"edges[{i}]={result[i].item()!r} and edges[{i + 1}]={result[i + 1].item()!r}"
         raise ValueError(f"edges: must increase, but {pair} do not")
+    repeats = torch.nonzero(result[2:] == result[:-2])
+    if len(repeats):
+        i = int(repeats[0])
+        raise ValueError(
+            f"edges: three from index {i} on are {result[i].item()!r}; an atom has two"
+        )
     if not math.isfinite(result[-1].item() - result[0].item()):
         raise ValueError(f"edges: the range [{result[0]:g}, {result[-1]:g}] overflows float64")
     return result

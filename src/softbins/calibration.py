@@ -1,10 +1,8 @@
 """Honest predictions for anybody's network, learnt from rows that it has not been trained on.
 
-`Temperature` makes all histograms less sure of themselves, or more, for a better score.
-`Conformal` makes intervals that hold what they promise, whatever the forecast is worth: a bad one
-only makes them wide. These intervals need no temperature first. If there is one, the promise
-strictly needs other rows than those that the temperature was fitted on, though a single number
-learns little from them.
+`Calibrator` maps whole distributions, so that means, quantiles, intervals and scores belong
+together. `Conformal` makes intervals alone, which a proof says hold what they promise, whatever the
+forecast is worth: a bad one only makes them wide, also beyond the bins.
 
 The promise (Vovk, Gammerman and Shafer, 2005): if the held-out rows and a new one are
 exchangeable, its interval holds its target with at least the chosen probability, on average over
@@ -24,14 +22,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softbins._core.calibrator import Calibrator
 from softbins._core.checks import checked_level, json_entry, numeric_column
-from softbins._core.forecast_checks import check_histogram, checked_targets
+from softbins._core.forecast_checks import check_histogram, checked_labels, checked_targets
 from softbins._core.nested_intervals import SLACK, NestedIntervals
 from softbins._core.nested_intervals import Kind as Kind
-from softbins._core.temperature import Temperature
 from softbins.histogram import Histogram
 
-__all__ = ["Conformal", "Temperature"]
+__all__ = ["Calibrator", "Conformal"]
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ class Conformal:
         depth = _depths(distribution, y, kind)
         if groups is None:
             return cls(kind, _ascending(depth))
-        labels = _checked_labels(groups, tuple(depth.shape))
+        labels = checked_labels(groups, tuple(depth.shape))
         parts = {label: _ascending(depth[labels == label]) for label in np.unique(labels)}
         return cls(kind, _ascending(depth), {str(label): part for label, part in parts.items()})
 
@@ -181,7 +179,7 @@ class Conformal:
         depth = torch.full(shape, pooled, dtype=torch.float64, device=distribution.probs.device)
         if groups is not None:
             depth = depth.new_tensor(
-                self._depth_of(_checked_labels(groups, shape), coverage, pooled)
+                self._depth_of(checked_labels(groups, shape), coverage, pooled)
             )
         return NestedIntervals.of(distribution, self.kind).interval(depth)
 
@@ -273,16 +271,3 @@ def _check_depths(name: str, depths: tuple[float, ...]) -> None:
     values = numeric_column(name, depths, hint="use Conformal.fit")
     if (values > 1).any() or (np.diff(values) < 0).any():
         raise ValueError(f"{name}: need sorted numbers of at most 1; use Conformal.fit")
-
-
-def _checked_labels(groups: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Labels as text, in which they come back from JSON."""
-    labels = np.asarray(groups)
-    if labels.shape != shape:
-        raise ValueError(f"groups: need a label for each row, shape {shape}, got {labels.shape}")
-    for i, label in enumerate(labels.reshape(-1).tolist()):
-        if not isinstance(label, (str, int)):
-            raise ValueError(
-                f"groups: labels must be text or whole numbers, got {label!r} at index {i}"
-            )
-    return labels.astype(str)

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 from torch.distributions.utils import lazy_property
 
+from softbins._core.cumulative import moved_to_mean
 from softbins._core.histogram_numerics import (
     at_batch_index,
     batch_first,
@@ -23,7 +24,6 @@ from softbins._core.histogram_numerics import (
     on_common_bins,
     probabilities,
     shortest_interval,
-    tilted_logits,
 )
 from softbins._core.histogram_picture import picture
 from softbins.bins import Bins
@@ -34,8 +34,10 @@ class Histogram(Distribution):
 
     There is one histogram for each leading index of `logits` or `probs`, and values broadcast
     against that batch shape. It is indexed and iterated like a tensor: `d[3]`, `d[:10]`, `len(d)`.
-    Values outside the bins have density zero; they are no error. All methods but those that sample
-    or pool go through `torch.export` and ONNX; the values of tensors are not checked there.
+    Values outside the bins have density zero; they are no error. A bin without width is an atom:
+    `cdf` jumps there, quantiles return its value exactly, and for `log_prob`, `entropy` and `mode`,
+    which compare densities elsewhere, its probability counts. All methods but those that sample or
+    pool go through `torch.export` and ONNX; the values of tensors are not checked there.
 
     Parameters
     ----------
@@ -154,8 +156,14 @@ class Histogram(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """The center of the bin with the highest density."""
-        return self._cast(self.bins.centers)[self._log_density.argmax(-1)]
+        """The center of the bin with the highest density, or an atom with more probability."""
+        densest = self._log_density.argmax(-1)
+        if self.bins.atoms is not None:
+            wide = self._log_density.masked_fill(self.bins.atoms, -torch.inf).argmax(-1)
+            probs = self.probs.masked_fill(~self.bins.atoms, 0.0)
+            atom, own = probs.max(-1).indices, self.probs.gather(-1, wide.unsqueeze(-1)).squeeze(-1)
+            densest = torch.where(probs.amax(-1) >= own, atom, wide)
+        return self._cast(self.bins.centers)[densest]
 
     @property
     def median(self) -> Tensor:
@@ -163,7 +171,7 @@ class Histogram(Distribution):
         return self.quantile(0.5)
 
     def entropy(self) -> Tensor:
-        """Differential entropy -sum_i f_i log(f_i / w_i).
+        """Differential entropy -sum_i f_i log(f_i / w_i), with w_i = 1 for atoms.
 
         Returns
         -------
@@ -176,6 +184,8 @@ class Histogram(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log density at each point; minus infinity outside the bins.
+
+        At an atom it is the logarithm of the atom's probability.
 
         Parameters
         ----------
@@ -192,8 +202,28 @@ class Histogram(Distribution):
         inside = (y >= self.bins.low) & (y <= self.bins.high)
         return restore(torch.where(inside, density, -torch.inf))
 
+    def prob(self, value: Tensor | float) -> Tensor:
+        """Probability of exactly each value, which only atoms have.
+
+        Parameters
+        ----------
+        value : Tensor or float
+            Points in the target's unit, which broadcast against the batch shape.
+
+        Returns
+        -------
+        Tensor
+            In the broadcast shape; 0 but at atoms.
+        """
+        y, restore = self._spread(exact_tensor(value))
+        if self.bins.atoms is None:
+            return restore(torch.zeros_like(self._cast(y)))
+        index = self.bins.locate(y)
+        at_atom = self.bins.atoms[index] & (y == self.bins.edges[index])
+        return restore(torch.where(at_atom, self.probs.gather(-1, index), 0.0))
+
     def cdf(self, value: Tensor) -> Tensor:
-        """Probability of at most each point: linear within each bin.
+        """Probability of at most each point: linear within each bin, a jump at each atom.
 
         Parameters
         ----------
@@ -207,7 +237,8 @@ class Histogram(Distribution):
         """
         y, restore = self._spread(value)
         index = self.bins.locate(y)
-        share = ((y - self.bins.edges[index]) / self.bins.widths[index]).clamp(0, 1)
+        away, width = y - self.bins.edges[index], self.bins.widths[index]
+        share = torch.where(width > 0, (away / width).clamp(0, 1), (away >= 0).double())
         start, end = self._cumulative.gather(-1, index), self._cumulative.gather(-1, index + 1)
         return restore(torch.lerp(start, end, self._cast(share)))
 
@@ -334,10 +365,11 @@ class Histogram(Distribution):
         return cls(bins, probs=torch.stack(torch.broadcast_tensors(*probs)).mean(0))
 
     def with_mean(self, mean: Tensor) -> Histogram:
-        """The distribution closest to this one, by KL(it || this), that has another mean.
+        """The distribution moved along the bins, until it has another mean.
 
-        It is f_i exp(t c_i), normalized: for a Gaussian, a shift. The mean must lie between the
-        first and the last center, and is moved there otherwise.
+        All of it is shifted by one distance, and stops at the first and the last edge. Atoms stay
+        where they are, and change in probability as far as that leaves the mean short. The mean
+        must lie between the first and the last center, and is moved there otherwise.
 
         Parameters
         ----------
@@ -349,9 +381,10 @@ class Histogram(Distribution):
         Histogram
             In the batch shape, without gradients.
         """
-        logits = self.logits.detach().double()
-        tilted = tilted_logits(logits, self.bins.centers, mean)
-        return self._like(tilted.to(self.probs.dtype))
+        probs = self.probs.detach().double().reshape(-1, self.bins.count)
+        wanted = mean.double().expand(self.batch_shape).reshape(-1)
+        moved = moved_to_mean(probs, self.bins, wanted).reshape(self.probs.shape)
+        return Histogram(self.bins, probs=moved.to(self.probs.dtype), validate_args=False)
 
     # Parts
 
@@ -362,7 +395,8 @@ class Histogram(Distribution):
 
     @lazy_property
     def _log_density(self) -> Tensor:
-        return self.logits - self._cast(self.bins.widths.log())
+        widths = self.bins.widths
+        return self.logits - self._cast(torch.where(widths > 0, widths, 1.0).log())
 
     @lazy_property
     def _cumulative(self) -> Tensor:

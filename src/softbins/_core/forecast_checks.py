@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins._core.checks import numeric_column
@@ -30,3 +32,16 @@ def checked_targets(distribution: Histogram, y: Any) -> Tensor:
             f"{len(target)} targets; one histogram for all is distribution.expand((n,))"
         )
     return torch.from_numpy(target)
+
+
+def checked_labels(groups: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Labels as text, in which they come back from JSON."""
+    labels = np.asarray(groups)
+    if labels.shape != shape:
+        raise ValueError(f"groups: need a label for each row, shape {shape}, got {labels.shape}")
+    for i, label in enumerate(labels.reshape(-1).tolist()):
+        if not isinstance(label, (str, int)):
+            raise ValueError(
+                f"groups: labels must be text or whole numbers, got {label!r} at index {i}"
+            )
+    return labels.astype(str)

@@ -1,4 +1,4 @@
-"""The numerics behind `Histogram`: checks, quantiles, the CRPS, and the search for a given mean."""
+"""The numerics behind `Histogram`: checks, quantiles and the CRPS."""
 
 from __future__ import annotations
 
@@ -19,12 +19,6 @@ from softbins._core.tensor_checks import (
     require_tensor,
 )
 from softbins.bins import Bins
-
-# The search for a mean usually takes eight steps, and ends where each mean is this exact, as a
-# share of the range of the bins' centers.
-MAX_SEARCH_STEPS = 100
-MEAN_TOLERANCE = 1e-11
-
 
 # Checks
 
@@ -104,6 +98,8 @@ def on_common_bins(members: Sequence[tuple[Bins, Tensor]]) -> tuple[Bins, list[T
     if all(bins == first for bins, _ in members):
         return first, [probs for _, probs in members]
     union = Bins(torch.unique(torch.cat([bins.edges for bins, _ in members])))
+    atoms = [bins.centers[bins.atoms] for bins, _ in members if bins.atoms is not None]
+    union = union.with_atoms(torch.cat(atoms)) if atoms else union
     return union, [_on_finer_bins(probs, bins, union) for bins, probs in members]
 
 
@@ -111,8 +107,10 @@ def _on_finer_bins(probs: Tensor, bins: Bins, finer: Bins) -> Tensor:
     """The probability of each of other, finer bins that contain all edges of these."""
     inner = bins.locate(finer.centers)
     outside = (finer.centers < bins.low) | (finer.centers > bins.high)
-    share = torch.where(outside, 0.0, finer.widths / bins.widths[inner])
-    return probs[..., inner] * share.to(probs.dtype)
+    width = bins.widths[inner]
+    # All of an atom is in the other's atom, and nothing of a bin with width is.
+    share = torch.where(width > 0, finer.widths / width, (finer.widths == 0).double())
+    return probs[..., inner] * torch.where(outside, 0.0, share).to(probs.dtype)
 
 
 def expected_value(probs: Tensor, values: Tensor) -> Tensor:
@@ -207,7 +205,7 @@ def _own_bin_term(probs: Tensor, bins: Bins, y: Tensor) -> Tensor:
     """What E|Y - y| has in addition in the bin that holds y; both (*batch, m)."""
     place = bins.locate(y)
     width, away = bins.widths[place], (y - bins.centers[place]).abs()
-    more = (width / 2 - away).clamp_min(0).square() / width
+    more = (width / 2 - away).clamp_min(0).square() / torch.where(width > 0, width, 1.0)
     return probs.gather(-1, place) * more.to(probs.dtype)
 
 
@@ -217,80 +215,3 @@ def _spread_term(probs: Tensor, cumulative: Tensor, bins: Bins) -> Tensor:
     widths = bins.widths.to(probs.dtype)
     inner = (middle - middle.square()) @ widths - probs.square() @ (widths / 12)
     return inner.unsqueeze(-1)
-
-
-# The search for a mean
-
-
-def tilted_logits(logits: Tensor, centers: Tensor, mean: Tensor) -> Tensor:
-    """Normalized logits + t c with the mean asked for, in float64; see `Histogram.with_mean`.
-
-    The mean increases with t, which a Newton iteration finds for each histogram, kept within a
-    shrinking bracket.
-    """
-    start, length = centers[0], centers[-1] - centers[0]
-    places = (centers - start) / length
-    # Not quite at the end, where t would be infinite; outer bins may be narrow.
-    low, high = 1e-9 * places[1], 1 - 1e-9 * (1 - places[-2])
-    batch_shape = logits.shape[:-1]
-    wanted = ((mean.double() - start) / length).clamp(low, high).expand(batch_shape)
-    logits = logits.clamp_min(-1e5)
-    tilts = _tilts(logits.reshape(-1, len(centers)), places, wanted.reshape(-1))
-    tilted = logits + tilts.view(*batch_shape, 1) * places
-    # Normalized before float32 rounds: large tilts would cost the small differences.
-    return torch.log_softmax(tilted, -1)
-
-
-def _tilts(logits: Tensor, places: Tensor, wanted: Tensor) -> Tensor:
-    """For each row the t for which logits + t places have the wanted mean of places."""
-    # Beyond this the bin at one end has everything.
-    high = (logits.amax(-1) - logits.amin(-1) + 50) / places.diff().min()
-    low, tilts = -high, torch.zeros_like(high)
-    if torch.compiler.is_exporting():
-        return _exported_search(logits, places, wanted, tilts, low, high)
-    searched = torch.arange(len(logits), device=logits.device)
-    for _ in range(MAX_SEARCH_STEPS):
-        rows = (part[searched] for part in (logits, wanted, tilts, low, high))
-        tilts[searched], low[searched], high[searched], far = _search_step(places, *rows)
-        searched = searched[far]
-        if not len(searched):
-            break
-    return tilts
-
-
-def _search_step(
-    places: Tensor, logits: Tensor, wanted: Tensor, tilts: Tensor, low: Tensor, high: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Better tilts, a narrower bracket [low, high] of each, and which tilts were not good enough.
-
-    A step of Newton's method, or half of the bracket where that would leave it.
-    """
-    probs = torch.softmax(logits + tilts.unsqueeze(-1) * places, -1)
-    reached = probs @ places
-    miss = wanted - reached
-    variance = (probs * (places - reached.unsqueeze(-1)).square()).sum(-1)
-    low = torch.where(miss > 0, tilts, low)
-    high = torch.where(miss < 0, tilts, high)
-    newton = tilts + miss / variance.clamp_min(1e-300)
-    inside = (newton > low) & (newton < high)
-    better = torch.where(inside, newton, (low + high) / 2)
-    far = miss.abs() > MEAN_TOLERANCE
-    return torch.where(far, better, tilts), low, high, far
-
-
-def _exported_search(
-    logits: Tensor, places: Tensor, wanted: Tensor, tilts: Tensor, low: Tensor, high: Tensor
-) -> Tensor:
-    """The search as one loop of the exported graph, until all rows together are done."""
-    from torch._higher_order_ops.while_loop import while_loop
-
-    def goes_on(step: Tensor, far: Tensor, *_state: Tensor) -> Tensor:
-        return far.any() & (step < MAX_SEARCH_STEPS)
-
-    def body(step: Tensor, _far: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
-        *found, far = _search_step(places, logits, wanted, *state)
-        return step + 1, far, *found
-
-    start = torch.zeros((), dtype=torch.int64), torch.ones_like(high, dtype=torch.bool)
-    found: tuple[Tensor, ...] = while_loop(goes_on, body, (*start, tilts, low, high))
-    return found[2]

@@ -65,6 +65,8 @@ class Target(ABC):
     def weights(self, y: Tensor, bins: Bins) -> Tensor:
         """The weights p_1 .. p_k >= 0 of the bins, which sum to one, for each target.
 
+        A target at an atom has all of its weight there.
+
         Parameters
         ----------
         y : Tensor
@@ -84,7 +86,12 @@ class Target(ABC):
             If a target is NaN or infinite, or outside the bins where `outside` is "error".
         """
         dtype = torch.promote_types(y.dtype, torch.float32)
-        return self._masses(self.placed(y, bins), bins).to(dtype)
+        placed = self.placed(y, bins)
+        masses = self._masses(placed, bins)
+        if bins.atoms is not None:
+            own = bins.locate(placed)
+            masses = torch.where(bins.atoms[own].unsqueeze(-1), one_hot(own, bins), masses)
+        return masses.to(dtype)
 
     def placed(self, y: Tensor, bins: Bins) -> Tensor:
         """The targets in float64, checked, and moved to where `outside` wants them.

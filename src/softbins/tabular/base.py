@@ -130,13 +130,17 @@ class StackedRegressor(
             raise ValueError(f"output: expected 'mean', 'median' or 'mode', got {output!r}")
         return self._collect(getattr(part, output) for part in self._distributions(X))
 
-    def predict_distribution(self, X: Any) -> Histogram:
+    def predict_distribution(self, X: Any, calibrated: bool = True) -> Histogram:
         """Predict a distribution for each row.
 
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
             Features, with the columns that `fit` had.
+        calibrated : bool, default=True
+            Whether the distribution is the one that rows left out of training have made honest,
+            from which all other predictions come. If not, or where no rows were left out, it is
+            what the networks say, moved to the predicted mean.
 
         Returns
         -------
@@ -146,7 +150,7 @@ class StackedRegressor(
             `predict_cdf`), or for some rows at a time.
         """
         with one_thread():
-            parts = list(self._distributions(X))
+            parts = list(self._distributions(X, calibrated))
             return Histogram(parts[0].bins, logits=torch.cat([part.logits for part in parts]))
 
     def predict_quantiles(self, X: Any, q: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Array:
@@ -168,7 +172,11 @@ class StackedRegressor(
         return self._collect(part.quantile(levels) for part in self._distributions(X))
 
     def predict_interval(
-        self, X: Any, coverage: float = 0.9, kind: Literal["central", "shortest"] = "central"
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        kind: Literal["central", "shortest"] = "central",
+        calibrated: bool = True,
     ) -> Array:
         """Predict an interval for each row, with that probability in the distribution.
 
@@ -179,15 +187,18 @@ class StackedRegressor(
         coverage : float, default=0.9
             Probability that the target lies in the interval, between 0 and 1.
         kind : {"central", "shortest"}, default="central"
-            "central" leaves as much probability on either side; "shortest" is narrower where
-            distributions are skewed.
+            "central" leaves as much probability on either side, and ends at two of the
+            `predict_quantiles`; "shortest" is narrower where distributions are skewed.
+        calibrated : bool, default=True
+            Whether the distribution is the calibrated one; see `predict_distribution`.
 
         Returns
         -------
         array of shape (n_samples, 2)
             Low and high ends.
         """
-        parts = (part.interval(coverage, kind) for part in self._distributions(X))
+        found = self._distributions(X, calibrated)
+        parts = (part.interval(coverage, kind) for part in found)
         return self._collect(torch.stack(ends, -1) for ends in parts)
 
     def predict_cdf(self, X: Any, y: ArrayLike) -> Array:
@@ -285,7 +296,7 @@ class StackedRegressor(
         for outputs in self._outputs(X):
             yield outputs.mean(self.objective_)
 
-    def _distributions(self, X: Any) -> Iterator[Histogram]:
+    def _distributions(self, X: Any, calibrated: bool = True) -> Iterator[Histogram]:
         """Predicted distributions, a chunk of rows at a time: all at once may fill the memory."""
         for outputs in self._outputs(X):
             yield outputs.mixture(self.objective_)

@@ -148,6 +148,22 @@ class BinDefaults:
 
 
 @dataclass(frozen=True)
+class SupportDefaults:
+    """When targets show that only certain values can be."""
+
+    min_share: float = 0.05
+    """Share of the rows that have to have a value for it to get a probability of its own."""
+    min_end_share: float = 0.02
+    """The same for the smallest and the largest value, which then is a bound as well."""
+    min_rows: int = 5
+    """Rows that have to have the value, at least."""
+    max_values: int = 128
+    """Values up to which targets at multiples of a step get a distribution over these alone."""
+    margin: float = 0.1
+    """Values beyond those that were seen, where there is no bound, as a share of their number."""
+
+
+@dataclass(frozen=True)
 class TreeGrowth:
     """How boosted trees grow on tables of up to `max_rows` rows."""
 
@@ -184,23 +200,19 @@ class TreeDefaults:
 class CalibrationDefaults:
     """How held-out rows turn raw histograms into distributions and intervals."""
 
-    temperature_rows: int = 2_000
-    """Held-out rows that choose the temperature."""
-    bin_split_rows: int = 500
-    """Held-out rows that choose how bins are cut, and the temperature of intervals."""
     max_bin_splits: int = 16
     """Parts that a bin is cut into at most, where more is known than its width can say."""
-    interval_temperature_factors: tuple[float, ...] = (4, 16, 64)
-    """Temperatures that are tried for intervals, as multiples of that of distributions."""
-    interval_temperature_coverage: float = 0.9
-    """The coverage at which those intervals are compared."""
-    min_rows_for_interval_temperature: int = 100
-    """Held-out rows without which intervals have the temperature of distributions."""
-    max_relative_width: float = 0.95
-    """How much narrower intervals of another temperature have to be: a choice costs coverage."""
-    spike_share: float = 0.2
-    """Share of targets with the same value from which on intervals are not made narrower for the
-    whole ensemble: they would lose all of these rows at once."""
+    max_numbers: int = 2**22
+    """Probabilities of held-out rows, of all bins together, that calibration works with."""
+    rounds: int = 3
+    """Rounds in which calibration and the move to the mean agree."""
+    chosen_numbers: float = 8.0
+    """Numbers that the same rows have chosen (epochs, trees, shares), for which their errors are
+    too small, as Akaike's final prediction error has it."""
+    max_saved: float = 0.5
+    """Share of squared errors that more members may save, at most, for all that two of them say."""
+    tuning_rows: int = 2_000
+    """Held-out rows by which `tune` judges histograms."""
 
 
 @dataclass(frozen=True)
@@ -283,6 +295,7 @@ class Defaults:
     training: TrainingDefaults = TrainingDefaults()
     targets: TargetDefaults = TargetDefaults()
     bins: BinDefaults = BinDefaults()
+    support: SupportDefaults = SupportDefaults()
     trees: TreeDefaults = TreeDefaults()
     calibration: CalibrationDefaults = CalibrationDefaults()
     tuning: TuningDefaults = TuningDefaults()

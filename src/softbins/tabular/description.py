@@ -23,7 +23,7 @@ def description(model: Any) -> dict[str, Any]:
         ``bins`` (count, low and high end) and ``bias_of_bins`` (how far they may move a mean);
         the number of ``features``, their ``names`` and ``kinds``; the sizes of ``hidden`` layers
         and the number of networks, ``members``; and what held-out rows decided, ``share_of_trees``,
-        ``temperature`` and the number of ``calibration_rows``.
+        and the number of ``calibration_rows``.
 
     Examples
     --------

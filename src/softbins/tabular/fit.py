@@ -129,10 +129,11 @@ def choose_objective(
     """A sharp histogram and, unless `blur` is None, one of blurred targets beside it."""
     y, bins, sigma = data.target, chosen.bins, chosen.sigma
     if not isinstance(bins, Bins):
-        bins = choose_bins(data, chosen, trees, bins, sigma)
+        bins, sigma = choose_bins(data, chosen, trees, bins, sigma)
     check_range(y, bins.low, bins.high)
     bias = bias_of_bins(histogram_objective(bins, sigma), y)
-    warn_of_bias(bias, y)
+    if chosen.blur is None:
+        warn_of_bias(bias, y)
     sharp = histogram_objective(bins.with_bias(bias), sigma)
     if chosen.blur is None:
         return sharp
@@ -147,15 +148,18 @@ def choose_bins(
     trees: GrownTrees | None,
     count: int,
     sigma: float,
-) -> Bins:
-    """So many bins: equal ones, or where they may adapt those that tails and noise ask for."""
-    defaults = chosen.defaults.bins
+) -> tuple[Bins, float]:
+    """So many bins, or where they may adapt those that targets and noise ask for, and a sigma."""
+    defaults, support = chosen.defaults.bins, chosen.support(data.target)
+    if support.step is not None:
+        bins = support.lattice(data.target, chosen.defaults.support.margin)
+        return bins, sigma * min(bins.count / count, 1.0)
     if not chosen.adaptive_bins:
-        return equal_bins(data.target, count, sigma, defaults)
+        return support.restrict(equal_bins(data.target, count, sigma, defaults)), sigma
     bins = covering_bins(data.target, count, sigma, defaults)
-    if trees is None:
-        return bins
-    return bins_for_noise(bins, trees.held_out, trees.targets, defaults)
+    if trees is not None:
+        bins = bins_for_noise(bins, trees.held_out, trees.targets, defaults)
+    return support.restrict(bins), sigma
 
 
 def choose_blur(data: TrainingData, chosen: Hyperparameters, trees: GrownTrees | None) -> float:
@@ -347,6 +351,7 @@ def _aggregate(
         defaults=chosen.defaults,
         max_bin_splits=chosen.max_bin_splits,
         ensemble_size=network.members,
+        is_lattice=chosen.support(data.target).step is not None,
     )
     return aggregator, held_out_scores(aggregator, outputs, target, weight)
 

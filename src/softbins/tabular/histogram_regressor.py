@@ -38,10 +38,10 @@ class HistogramRegressor(StackedRegressor):
     """A regressor for tables that predicts a calibrated distribution for every row.
 
     Each of several networks leaves out an eighth of the rows and stops where it errs least on
-    them. The same rows decide whether boosted trees take part in the mean, choose a temperature
-    for the predicted distributions, and make intervals hold what they promise. At last all
-    networks learn from all rows, a little. Where a parameter is "auto", the number of rows and
-    the noise decide.
+    them. The same rows decide whether boosted trees take part in the mean, and calibrate the
+    predicted distribution, from which everything else comes: mean, quantiles, intervals, samples.
+    At last all networks learn from all rows, a little. Where a parameter is "auto", the number of
+    rows and the noise decide.
 
     Parameters
     ----------
@@ -52,7 +52,11 @@ class HistogramRegressor(StackedRegressor):
     bins : int, Bins or "auto", default="auto"
         Bins of the predicted histogram. "auto" follows heavy tails and uneven noise, a number
         means equal bins. Predicted distributions have finer bins where more is known than these
-        can say, unless they are given as `Bins`.
+        can say, unless they are given as `Bins`. With "auto", values that many rows share get a
+        probability of their own, and so do whole numbers, if there are few.
+    lower, upper : float, optional
+        Bounds of the target that are known: nothing is predicted beyond. Those that targets show
+        by themselves, such as 0 for counts, need not be given with bins="auto".
     sigma : float, default=2.0
         Standard deviation of a target's Gaussian, in bin widths.
     blur : float, None or "auto", default="auto"
@@ -158,6 +162,8 @@ class HistogramRegressor(StackedRegressor):
         *,
         preset: Preset = "default",
         bins: int | Bins | Auto = "auto",
+        lower: float | None = None,
+        upper: float | None = None,
         sigma: float = 2.0,
         blur: float | Auto | None = "auto",
         members: int | Auto = "auto",
@@ -184,6 +190,8 @@ class HistogramRegressor(StackedRegressor):
         self.hidden = hidden
         self.preset = preset
         self.bins = bins
+        self.lower = lower
+        self.upper = upper
         self.sigma = sigma
         self.blur = blur
         self.members = members
@@ -297,46 +305,15 @@ class HistogramRegressor(StackedRegressor):
             else:
                 yield self.aggregator_.mean(outputs)
 
-    def _distributions(self, X: Any) -> Iterator[Histogram]:
+    def _distributions(self, X: Any, calibrated: bool = True) -> Iterator[Histogram]:
         check_is_fitted(self)
         if self.aggregator_ is None:
             return (outputs.mixture(self.objective_) for outputs in self._outputs(X))
-        return map(self.aggregator_.distribution, self._small_outputs(X))
-
-    def predict_interval(
-        self,
-        X: Any,
-        coverage: float = 0.9,
-        kind: Literal["central", "shortest"] = "central",
-        calibrated: bool = True,
-    ) -> Array:
-        """Predict an interval for each row that holds its target with that probability.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n_samples, n_features)
-            Features, with the columns that `fit` had.
-        coverage : float, default=0.9
-            Probability that the target lies in the interval, between 0 and 1.
-        kind : {"central", "shortest"}, default="central"
-            "central" leaves as much probability on either side; "shortest" is narrower where
-            distributions are skewed.
-        calibrated : bool, default=True
-            Whether the interval is conformal, made with the rows that members have left out. If
-            not, it takes the predicted distribution at its word.
-
-        Returns
-        -------
-        array of shape (n_samples, 2)
-            Low and high ends.
-        """
-        check_is_fitted(self)
-        if not calibrated or self.aggregator_ is None:
-            return super().predict_interval(X, coverage, kind)
-        predict = partial(self.aggregator_.interval, coverage=coverage, kind=kind)
-        return self._collect(map(predict, self._small_outputs(X)))
+        predict = partial(self.aggregator_.distribution, is_calibrated=calibrated)
+        return map(predict, self._small_outputs(X))
 
     def _mean_and_interval(self, X: Any, coverage: float) -> Array:
+        check_is_fitted(self)
         if self.aggregator_ is None:
             return super()._mean_and_interval(X, coverage)
         predict = partial(self.aggregator_.mean_and_interval, coverage=coverage)
@@ -370,7 +347,6 @@ class HistogramRegressor(StackedRegressor):
         if isinstance(self.objective_, TwoHeadObjective):
             blurred: Any = self.objective_.blurred
             header["blur"], tensors["blurred_edges"] = blurred.target.sigma, blurred.bins.edges
-        tensors |= {} if aggregator is None else aggregator.tensors()
         return header, tensors | ({} if forest is None else forest.tensors())
 
     def _set_state(self, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -381,7 +357,7 @@ class HistogramRegressor(StackedRegressor):
             blurred = histogram_objective(Bins(tensors.pop("blurred_edges")), header["blur"])
             self.objective_ = TwoHeadObjective(sharp.low, sharp.high, blurred, sharp)
         found = header["aggregator"]
-        self.aggregator_ = found and Aggregator.from_file(self.objective_, found, tensors)
+        self.aggregator_ = found and Aggregator.from_json(self.objective_, found)
         self.forest_ = Forest.from_tensors(tensors) if header["trees"] else None
         shape = header["network"]
         self.network_ = EmbeddedMLP(

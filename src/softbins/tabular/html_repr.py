@@ -48,7 +48,6 @@ def chosen(model: Any) -> dict[str, str]:
         "epochs": shown(model.n_epochs_),
         "bins": bins and f"{bins['count']}, from {shown(bins['low'])} to {shown(bins['high'])}",
         "share of the trees": None if share is None else f"{share:.0%}",
-        "temperature": about["temperature"] and shown(about["temperature"]),
         "rows that calibrate": about["calibration_rows"] and shown(about["calibration_rows"]),
     }
     return {name: text for name, text in found.items() if text is not None}

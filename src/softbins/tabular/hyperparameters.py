@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
 from softbins._core.checks import require_number
@@ -19,6 +19,7 @@ from softbins.tabular.defaults import (
     ScalingKind,
     TrainingDefaults,
 )
+from softbins.tabular.support import Array, Support
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Hyperparameters:
     bins: int | Bins
     adaptive_bins: bool
     """Whether bins may follow heavy tails and uneven noise."""
+    lower: float | None
+    upper: float | None
     sigma: float
     blur: float | Literal["auto"] | None
     trees: bool
@@ -52,6 +55,15 @@ class Hyperparameters:
         """Into how many parts bins may be cut: those that the user gave stay as they are."""
         given = isinstance(self.bins, Bins)
         return 1 if given else self.defaults.calibration.max_bin_splits
+
+    def support(self, y: Array) -> Support:
+        """The values that targets can have: what they show, if bins may adapt and are calibrated.
+
+        Bounds that the user knows count in any case.
+        """
+        if self.adaptive_bins and self.early_stopping:
+            return Support.of(y, self.lower, self.upper, self.defaults.support)
+        return Support(self.lower, self.upper)
 
 
 def resolve(parameters: Mapping[str, Any], n_rows: int, defaults: Defaults) -> Hyperparameters:
@@ -74,6 +86,8 @@ def resolve(parameters: Mapping[str, Any], n_rows: int, defaults: Defaults) -> H
         scaling=parameters["scaling"],
         bins=bins if isinstance(bins, Bins) else _whole_number("bins", bins, defaults.targets.bins),
         adaptive_bins=isinstance(bins, str),
+        lower=_bound("lower", parameters["lower"]),
+        upper=_bound("upper", parameters["upper"]),
         sigma=parameters["sigma"],
         blur=parameters["blur"],
         trees=parameters["trees"],
@@ -115,6 +129,14 @@ def _settings(
 def _patience(value: Any, epochs: int, training: TrainingDefaults) -> int:
     enough = max(training.min_patience, int(epochs * training.patience_share))
     return _whole_number("patience", value, enough)
+
+
+def _bound(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"{name}: need None or a finite number, got {value!r}")
+    return float(value)
 
 
 def _whole_number(name: str, value: Any, automatic: int) -> int:

@@ -17,7 +17,6 @@ OLD_NAMES = {
     "optimiser": "optimizer",
     "share": "tree_share",
     "parts": "bin_splits",
-    "wide": "interval_temperature",
 }
 
 
@@ -66,4 +65,10 @@ def upgraded(header: dict[str, Any]) -> dict[str, Any]:
     # Dropout in hidden layers changed the training only, not what is predicted.
     if header.get("class") == "HistogramRegressor" and isinstance(header.get("parameters"), dict):
         header["parameters"].pop("dropout", None)
+        header["parameters"] = {"lower": None, "upper": None, **header["parameters"]}
+    aggregator = header.get("aggregator")
+    if isinstance(aggregator, dict) and "temperature" in aggregator:
+        raise ValueError(
+            "it was calibrated by an older version, in a way that there is no longer; fit it again"
+        )
     return header

@@ -45,8 +45,7 @@ def describe(contents: ModelContents) -> dict[str, Any]:
         "kinds": [column.kind for column in columns],
         **_network(header),
         "share_of_trees": aggregator and aggregator["tree_share"],
-        "temperature": aggregator and aggregator["temperature"]["t"],
-        "calibration_rows": aggregator and layouts["depths.central"].shape[0],
+        "calibration_rows": aggregator and aggregator["rows"],
     }
 
 

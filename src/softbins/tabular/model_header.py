@@ -31,8 +31,7 @@ from softbins.tabular.frames import MAX_ABSOLUTE_VALUE
 
 # Far beyond any target, and so small that float64 holds the square, as a variance needs.
 MAX_TARGET = 1e100
-# A temperature is found by a search that starts at 1 and goes by factors of up to 400.
-MIN_TEMPERATURE, MAX_TEMPERATURE = 1e-12, 1e12
+MAX_LOG_ODDS, MAX_KNOTS = 1e3, 1024
 MAX_BIN_SPLITS = 1024
 MAX_HISTORY_NUMBER = 1e300
 BELOW_ONE = math.nextafter(1.0, 0.0)
@@ -90,6 +89,8 @@ HISTOGRAM_PARAMETERS: dict[str, Rule] = PARAMETERS_OF_BOTH | {
     "hidden": _or_auto(COUNTS),
     "preset": OneOf(get_args(Preset)),
     "bins": _or_auto(COUNT, EDGES),
+    "lower": Optional(NUMBER),
+    "upper": Optional(NUMBER),
     "blur": Optional(_or_auto(NOT_NEGATIVE)),
     "members": _or_auto(COUNT),
     "embeddings": FLAG,
@@ -131,13 +132,14 @@ HISTORY_ROW = Fields(
     {"member": Whole(), "epoch": COUNT},
     others=Optional(Number(-MAX_HISTORY_NUMBER, MAX_HISTORY_NUMBER)),
 )
-TEMPERATURE = Fields({"t": Number(MIN_TEMPERATURE, MAX_TEMPERATURE)})
+KNOTS = ListOf(Number(-MAX_LOG_ODDS, MAX_LOG_ODDS), shortest=2, longest=MAX_KNOTS)
 AGGREGATOR = Fields(
     {
         "tree_share": Number(0, 1),
         "bin_splits": Whole(1, MAX_BIN_SPLITS),
-        "temperature": TEMPERATURE,
-        "interval_temperature": TEMPERATURE,
+        "is_lattice": OneOf((False, True)),
+        "rows": COUNT,
+        "calibration": Optional(Fields({"before": KNOTS, "after": KNOTS})),
     }
 )
 NETWORK = Fields({"hidden": COUNTS, "members": COUNT, "embedded": ListOf(Whole())})

@@ -160,8 +160,6 @@ def _tensor_rules(
     rules["scaling.center"] = _numbers(features, low=-far, high=far)
     rules["scaling.scale"] = _numbers(features, low=SMALLEST_POSITIVE, high=sys.float_info.max)
     rules["scaling.limit"] = _numbers(low=SMALLEST_POSITIVE, high=math.inf)
-    if header.get("aggregator") is not None:
-        rules |= _depth_rules(layouts)
     if header.get("trees"):
         rules |= _forest_rules(layouts, features)
     return rules
@@ -215,11 +213,6 @@ def _stored_units(layouts: Layouts, hidden: tuple[int, ...]) -> list[int]:
             raise ValueError(f"tensor biases.{number}: has {units} units where {asked} are said")
         found.append(units)
     return found
-
-
-def _depth_rules(layouts: Layouts) -> dict[str, TensorRule]:
-    rows = _shape(layouts, "depths.central", 1)[0]
-    return {f"depths.{kind}": _numbers(rows, high=1.0) for kind in ("central", "shortest")}
 
 
 def _forest_rules(layouts: Layouts, features: int) -> dict[str, TensorRule]:

@@ -46,7 +46,7 @@ def check_model(header: dict[str, Any], tensors: Tensors) -> None:
     _check_range(header, tensors)
     _check_largest_output(tensors, len(Layers.of(header).hidden))
     if header.get("aggregator") is not None:
-        _check_bin_splits(Bins(tensors["edges"]), header["aggregator"]["bin_splits"])
+        _check_bins(Bins(tensors["edges"]), header["aggregator"])
     if header.get("trees"):
         _check_trees(tensors, count_features(header))
 
@@ -80,7 +80,10 @@ def _check_range(header: dict[str, Any], tensors: Tensors) -> None:
         raise ValueError(f"header.range: {header['range']} is too narrow for a mixture density")
 
 
-def _check_bin_splits(bins: Bins, splits: int) -> None:
+def _check_bins(bins: Bins, aggregator: dict[str, Any]) -> None:
+    splits = aggregator["bin_splits"]
+    if aggregator["is_lattice"] and (bins.step is None or splits > 1):
+        raise ValueError("header.aggregator.is_lattice: needs equal bins, which are not cut")
     if most_splits(bins, splits) < splits:
         raise ValueError(f"header.aggregator.bin_splits: float64 cannot cut the {bins} by {splits}")
 

@@ -19,6 +19,9 @@ KNOTS_PER_BIN = 16  # in the table that inverts the mean of a Gaussian on unequa
 
 def histogram_objective(bins: Bins, sigma: float) -> PrecomputedObjective:
     """HL-Gaussian on those bins, with sigma in bin widths."""
+    if bins.atoms is not None:
+        wide = histogram_objective(Bins(torch.unique_consecutive(bins.edges)), sigma)
+        return AtomsObjective(bins.low, bins.high, bins, wide.target, wide)
     kind = PrecomputedObjective if bins.step is not None else UnequalBinsObjective
     return kind(bins.low, bins.high, bins, Gaussian.of_bins(sigma))
 
@@ -94,6 +97,40 @@ class UnequalBinsObjective(PrecomputedObjective):
 
     def _loss(self, reduction: str) -> HistogramLoss:
         return self._loss_on(self.even, reduction)
+
+
+@dataclass(frozen=True, eq=False)
+class AtomsObjective(PrecomputedObjective):
+    """HL-Gaussian on bins with atoms: a target at an atom has all its weight there.
+
+    The weights of other targets are those that `wide` gives the bins that are no atoms.
+    """
+
+    wide: PrecomputedObjective
+
+    def weights(self, y: Tensor) -> Tensor:
+        """The target's distribution over the bins and atoms."""
+        atoms = self.bins.atoms
+        assert atoms is not None
+        weights = y.new_zeros(*y.shape, self.bins.count, dtype=torch.float64)
+        # Atoms in the precision of the targets, which training rounds.
+        at_atom = y.unsqueeze(-1) == self.bins.centers[atoms].to(y)
+        none = ~at_atom.any(-1, keepdim=True)
+        weights[..., atoms] = at_atom.double()
+        weights[..., ~atoms] = self.wide.weights(y.double()).double() * none
+        return weights
+
+    def precompute_targets(self, y: Tensor) -> Tensor:
+        """The weights p of the targets' histograms."""
+        return self.weights(y).float()
+
+    def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The cross entropy of every row."""
+        return -(self.weights(y).to(outputs) * torch.log_softmax(outputs, -1)).sum(-1)
+
+    def batch_loss(self, outputs: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+        """The same for all rows at once."""
+        return Objective.batch_loss(self, outputs, y, weight)
 
 
 @dataclass(frozen=True, eq=False)

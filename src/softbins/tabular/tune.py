@@ -19,7 +19,7 @@ from torch import Tensor
 
 from softbins import scores
 from softbins.bins import Bins
-from softbins.calibration import Temperature
+from softbins.calibration import Calibrator
 from softbins.nn.adam import Adam
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.head import fit_head
@@ -209,11 +209,11 @@ def _judge_histograms(
     Empty where bins were given as `Bins`, or where heavy tails or noise ask for unequal ones,
     which a number of bins would take away.
     """
-    if isinstance(chosen.bins, Bins):
+    if isinstance(chosen.bins, Bins) or chosen.support(data.target).step is not None:
         return []
     tried = list(dict.fromkeys([(chosen.bins, chosen.sigma), *chosen.defaults.tuning.histograms]))
     objectives = [
-        histogram_objective(choose_bins(data, chosen, trees, count, sigma), sigma)
+        histogram_objective(*choose_bins(data, chosen, trees, count, sigma))
         for count, sigma in tried
     ]
     if objectives[0].bins.step is None:
@@ -231,13 +231,13 @@ def _errors_of_heads(
     chosen: Hyperparameters,
     folds: Folds,
 ) -> list[float]:
-    """The mean CRPS, at its best temperature, of a head for each objective."""
+    """The mean CRPS, once calibrated, of a head for each objective."""
     network, members = trainer.network, len(folds.parts)
     data = replace(trainer.data, rows=trainer.rows[:members], validation=None)
     seeds, settings = trainer.seeds[:members], trainer.settings
     how = chosen.defaults.training.head
     heads = [fit_head(network, part, data, seeds, settings, how) for part in objectives]
-    limit, errors = chosen.defaults.calibration.temperature_rows, []
+    limit, errors = chosen.defaults.calibration.tuning_rows, []
     for member, fold in enumerate(folds.parts):
         index = fold[:limit]
         units = network.units(data.x[index].expand(members, -1, -1))[member].double()
@@ -250,7 +250,7 @@ def _errors_of_heads(
 
 def _crps(objective: HistogramObjective, outputs: Tensor, y: Tensor) -> float:
     predicted = objective.distribution(outputs)
-    return scores.crps(Temperature.fit(predicted, y).apply(predicted), y)
+    return scores.crps(Calibrator.fit(predicted, y).apply(predicted), y)
 
 
 def _best_histogram(histograms: Sequence[Tried]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class Forecast(nn.Module):
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether intervals are conformal."""
+        """Whether the distribution is a calibrated one."""
         return self.aggregator is not None and self.coverage is not None
 
     def example(self, rows: int) -> tuple[Tensor, ...]:
@@ -67,11 +67,11 @@ class Forecast(nn.Module):
         answers = [self._mean(outputs)]
         if self.quantiles is None and self.coverage is None:
             return tuple(answers)
-        predicted, wide = self._distributions(outputs)
+        predicted = self._distribution(outputs)
         if self.quantiles is not None:
             answers.append(predicted.quantile(self.quantiles))
         if self.coverage is not None:
-            answers.append(torch.stack(self._interval(wide, self.coverage), -1))
+            answers.append(torch.stack(predicted.interval(self.coverage), -1))
         return tuple(answers)
 
     def _mean(self, outputs: Outputs) -> Tensor:
@@ -79,17 +79,10 @@ class Forecast(nn.Module):
             return self.aggregator.mean(outputs)
         return outputs.mean(self.objective)
 
-    def _distributions(self, outputs: Outputs) -> tuple[Histogram, Histogram]:
-        """The predicted distribution, and the one that intervals come from."""
+    def _distribution(self, outputs: Outputs) -> Histogram:
         if self.aggregator is not None:
-            return self.aggregator.both_distributions(outputs)
-        mixed = outputs.mixture(self.objective)
-        return mixed, mixed
-
-    def _interval(self, predicted: Histogram, coverage: float) -> tuple[Tensor, Tensor]:
-        if self.aggregator is None:
-            return predicted.interval(coverage)
-        return self.aggregator.intervals["central"].interval(predicted, coverage)
+            return self.aggregator.distribution(outputs)
+        return outputs.mixture(self.objective)
 
 
 def scaled(scaling: Scaling, features: Tensor) -> Tensor:

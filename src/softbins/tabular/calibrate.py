@@ -1,0 +1,108 @@
+"""How histograms of a table become honest: a map of their cumulative probabilities, then a move.
+
+The map comes from held-out rows. The move to the mean that members and trees agree on comes after
+it and changes where targets lie, so that both are found together, in a few rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from softbins._core.calibrator import (
+    LogOddsMap,
+    edge_log_odds,
+    histogram_of_log_odds,
+    log_odds_at,
+    spread,
+)
+from softbins.bins import Bins
+from softbins.histogram import Histogram
+
+Array = NDArray[np.float64]
+
+
+def calibrated(raw: Histogram, mean: Tensor, calibration: LogOddsMap | None) -> Histogram:
+    """The histograms after the map, if there is one, and moved to their means."""
+    if calibration is not None:
+        raw = histogram_of_log_odds(raw, calibration(edge_log_odds(raw)))
+    return raw.with_mean(mean)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out rows: raw histograms, the means they are moved to, and where their targets lie.
+
+    A target is a point, with `low` = `high`, or the cell that stands for a value of a lattice.
+    """
+
+    raw: Histogram
+    mean: Tensor
+    low: Tensor
+    high: Tensor
+
+    @classmethod
+    def of(cls, raw: Histogram, mean: Tensor, y: Tensor, error: float, is_lattice: bool) -> HeldOut:
+        """Rows whose errors count as `error` times what they are; those at atoms stay there."""
+        bins = raw.bins
+        half = bins.widths[0] / 2 if is_lattice else 0.0
+        ends = (mean + error * (y + side * half - mean) for side in (-1, 1))
+        low, high = (end.clamp(bins.low, bins.high) for end in ends)
+        at_atom = is_at_atom(bins, y)
+        return cls(raw, mean, torch.where(at_atom, y, low), torch.where(at_atom, y, high))
+
+    def points(self, calibration: LogOddsMap | None) -> Array:
+        """Log odds (n, m) of where targets lie in the raw histograms.
+
+        They are found in the calibrated ones and taken back through the map.
+        """
+        predicted = calibrated(self.raw, self.mean, calibration)
+        low, high = log_odds_at(predicted, self.low)[0], log_odds_at(predicted, self.high)[1]
+        found = torch.from_numpy(spread(low, high))
+        return (found if calibration is None else calibration.inverse(found)).numpy()
+
+
+def is_at_atom(bins: Bins, y: Tensor) -> Tensor:
+    """Which targets are the value of an atom."""
+    if bins.atoms is None:
+        return torch.zeros_like(y, dtype=torch.bool)
+    index = bins.locate(y)
+    return bins.atoms[index] & (y == bins.edges[index])
+
+
+def fit_calibration(parts: Sequence[HeldOut], weight: Array, rounds: int) -> LogOddsMap:
+    """The map after which, and after the move to the mean, held-out targets lie as they should."""
+    found: LogOddsMap | None = None
+    for _ in range(rounds):
+        points = _joined([part.points(found) for part in parts])
+        found = LogOddsMap.fit(points, weight)
+    assert found is not None
+    return found
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    """Points (n, m) of all parts; where a part has only one for each row, it is repeated."""
+    most = max(part.shape[1] for part in parts)
+    return np.concatenate([np.broadcast_to(part, (len(part), most)) for part in parts])
+
+
+def on_lattice(cells: Histogram) -> Histogram:
+    """All probability of each cell at its center, where the value is that it stands for."""
+    bins, count = _lattice(cells.bins), cells.bins.count
+    probs = cells.probs.new_zeros(*cells.batch_shape, 2 * count - 1)
+    probs[..., ::2] = cells.probs
+    return Histogram(bins, probs=probs)
+
+
+def _lattice(cells: Bins) -> Bins:
+    """An atom at the center of each cell, and bins between them."""
+    values = cells.centers
+    step = (values[-1] - values[0]) / (len(values) - 1)
+    # Whole numbers as they are, and not as a sum of steps has them.
+    exact = torch.where((values - values.round()).abs() < 1e-6 * step, values.round(), values)
+    return Bins(exact.repeat_interleave(2))
