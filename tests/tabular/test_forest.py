@@ -13,7 +13,8 @@ from softbins.tabular import forest as forests
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import DEFAULTS, TreeGrowth
 from softbins.tabular.folds import Folds
-from softbins.tabular.forest import ARRAYS, Forest, TreeBudget, grow_trees
+from softbins.tabular.forest import ARRAYS, Forest
+from softbins.tabular.tree_growth import TreeBudget, grow_trees
 from tests.tabular.quick import few_rounds
 
 EVERYTHING = 10**6

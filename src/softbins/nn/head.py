@@ -20,10 +20,10 @@ from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.objectives import HistogramObjective
 from softbins.nn.settings import HeadSettings, Settings
 from softbins.nn.stack import StackedMLP
+from softbins.nn.stopping import Stop
 from softbins.nn.trainer import EVALUATION_CHUNK, MemberData, Trainer
 
 MAX_TARGETS_FOR_START = 10_000  # targets whose common distribution is where the training starts
-MIN_SECONDS = 1.0  # for an output layer, however little time the networks have
 SMALLEST_START_WEIGHT = 1e-6  # of a bin in that distribution, whose logarithm has to be finite
 
 
@@ -42,11 +42,11 @@ def fit_head(
     seeds: Sequence[int],
     settings: Settings,
     head_settings: HeadSettings,
+    stop: Stop | None = None,
 ) -> Head:
     """Train an output layer on the hidden units of each member's own rows.
 
-    Of the networks' settings, weight decay, Adam's memory and the batch size count, and half of
-    the time that the networks may take, but at least a second.
+    Of the networks' settings, weight decay, Adam's memory and the batch size count.
     """
     batch_size = min(settings.batch_size, head_settings.max_batch_size)
     per_row = network.members * network.weights[-1].shape[1]
@@ -66,19 +66,17 @@ def fit_head(
     )
     settings = _settings(replace(settings, batch_size=batch_size), head_settings, length)
     with torch.enable_grad():
-        Trainer(head, objective, unit_data, settings, seeds, standardize=False).run()
+        Trainer(head, objective, unit_data, settings, seeds, standardize=False, stop=stop).run()
     return Head(weight.detach(), bias.detach())
 
 
 def _settings(settings: Settings, head_settings: HeadSettings, n_rows: int) -> Settings:
-    limit = settings.max_seconds
     epochs = math.ceil(head_settings.steps / math.ceil(n_rows / settings.batch_size))
     return replace(
         settings,
         epochs=max(head_settings.min_epochs, min(head_settings.max_epochs, epochs)),
         learning_rate=head_settings.learning_rate,
         schedule="cosine",
-        max_seconds=None if limit is None else max(limit / 2, MIN_SECONDS),
         patience=None,
         evaluate=(),
     )

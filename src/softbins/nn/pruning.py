@@ -8,87 +8,91 @@ fast, and is no larger than on a member's own rows. Then two members go on, in t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
-from torch import Tensor
 
-from softbins.nn.settings import Progress, PruningRule, Settings
-from softbins.nn.trainer import MemberData, Network, Trainer
+from softbins.nn.groups import GroupTask, TrainedGroup, checkpoint_of
+from softbins.nn.settings import PruningRule, Settings
+
+Run = Callable[[Sequence[GroupTask]], list[TrainedGroup]]
 
 
 def train_and_prune(
-    trainer: Trainer[Network],
+    tasks: Sequence[GroupTask], rule: PruningRule, pair: Sequence[int], run: Run
+) -> list[TrainedGroup]:
+    """Train groups whose members have validation rows, and return those that went to the end.
+
+    These are all of them or, if the rule decides for it, groups with the two members of `pair`,
+    numbered anew. Members of the pair should be judged by the same rows.
+    """
+    early = max(2, round(rule.decide_after * tasks[0].settings.epochs))
+    groups = run([replace(task, until=early) for task in tasks])
+    waiting = [group for group in groups if group.checkpoint is not None]
+    if len(waiting) == len(groups) and learns_without_noise(groups, rule):
+        return run(_tasks_of_pair(tasks, groups, rule, pair))
+    again = [
+        replace(task, start=group.checkpoint)
+        for task, group in zip(tasks, groups, strict=True)
+        if group.checkpoint is not None
+    ]
+    finished = [group for group in groups if group.checkpoint is None]
+    return finished + run(again)
+
+
+def learns_without_noise(groups: Sequence[TrainedGroup], rule: PruningRule) -> bool:
+    """Whether the error on held-out rows falls fast, and is no larger than on own rows."""
+    own = [group.own_mae for group in groups if group.own_mae is not None]
+    if len(own) < len(groups):  # some members have stopped
+        return False
+    epoch = groups[0].epoch
+    now, before = (_held_out_mae(groups, each) for each in (epoch, epoch // 2))
+    # Errors that are not numbers fail both comparisons, so that nothing is pruned.
+    gap = now <= rule.max_gap * torch.cat(own).mean().item()
+    return gap and now <= rule.max_remaining * before
+
+
+def _held_out_mae(groups: Sequence[TrainedGroup], epoch: int) -> float:
+    rows = [row for group in groups for row in group.history if row["epoch"] == epoch]
+    return sum(row["validation_mae"] for row in rows) / len(rows)
+
+
+def _tasks_of_pair(
+    tasks: Sequence[GroupTask],
+    groups: Sequence[TrainedGroup],
     rule: PruningRule,
     pair: Sequence[int],
-    progress: Progress | None = None,
-) -> Trainer[Network]:
-    """Run a trainer whose members have validation rows, and return the one that ran to the end.
-
-    That is the trainer itself, or a new one for the two members of `pair`, which are left of the
-    network if the rule decides for it. Members of the pair should be judged by the same rows.
-    """
-    trainer.run(progress, until=max(2, round(rule.decide_after * trainer.settings.epochs)))
-    if not trainer.finished:
-        if len(pair) < len(trainer.rows) and _learns_without_noise(trainer, rule):
-            trainer = _pruned(trainer, rule, pair)
-        trainer.run(progress)
-    return trainer
+) -> list[GroupTask]:
+    """Tasks that go on with the pair in the time of all members: for each its own if some were."""
+    factor = rule.speedup * sum(len(task.members) for task in tasks) / len(pair)
+    settings = _prolonged(tasks[0].settings, groups[0].epoch, factor)
+    new = [list(range(len(pair)))] if len(tasks) == 1 else [[place] for place in range(len(pair))]
+    return [_task_of(tasks, groups, [pair[i] for i in part], part, settings) for part in new]
 
 
-def _learns_without_noise(trainer: Trainer[Any], rule: PruningRule) -> bool:
-    """Whether the error on held-out rows falls fast, and is no larger than on own rows."""
-    if len(trainer.running) < len(trainer.rows):  # some members have stopped
-        return False
-    now, before = (_held_out_mae(trainer, epoch) for epoch in (trainer.epoch, trainer.epoch // 2))
-    own = trainer.evaluate(trainer.rows)["mae"].mean().item()
-    # Errors that are not numbers fail both comparisons, so that nothing is pruned.
-    return now <= rule.max_gap * own and now <= rule.max_remaining * before
-
-
-def _held_out_mae(trainer: Trainer[Any], epoch: int) -> float:
-    errors = [row["validation_mae"] for row in trainer.history if row["epoch"] == epoch]
-    return sum(errors) / len(errors)
-
-
-def _pruned(trainer: Trainer[Network], rule: PruningRule, pair: Sequence[int]) -> Trainer[Network]:
-    """A trainer that goes on with the pair, where this one was, in the time of all members."""
-    assert trainer.validation is not None
-    state, tensors = trainer.checkpoint()
-    trainer.network.keep_members(torch.tensor(pair))
-    data = MemberData(
-        x=trainer.x,
-        y=trainer.y,
-        rows=[trainer.rows[member] for member in pair],
-        validation=[trainer.validation[member] for member in pair],
-        weight=trainer.weight,
+def _task_of(
+    tasks: Sequence[GroupTask],
+    groups: Sequence[TrainedGroup],
+    members: Sequence[int],
+    numbers: Sequence[int],
+    settings: Settings,
+) -> GroupTask:
+    """A task for some members of all tasks, which get new numbers."""
+    places = {member: (task, i) for task in tasks for i, member in enumerate(task.members)}
+    found = [places[member] for member in members]
+    return replace(
+        tasks[0],
+        members=numbers,
+        seeds=[task.seeds[i] for task, i in found],
+        rows=[task.rows[i] for task, i in found],
+        validation=[task.validation[i] for task, i in found if task.validation is not None],
+        settings=settings,
+        start=checkpoint_of(groups, members),
     )
-    settings = _prolonged(trainer, rule.speedup * len(trainer.rows) / len(pair))
-    seeds = [trainer.seeds[member] for member in pair]
-    pruned = Trainer(trainer.network, trainer.objective, data, settings, seeds, standardize=False)
-    pruned.resume(_state_of(state, pair), _tensors_of(tensors, pair))
-    return pruned
 
 
-def _prolonged(trainer: Trainer[Any], factor: float) -> Settings:
-    settings, done = trainer.settings, trainer.epoch
+def _prolonged(settings: Settings, done: int, factor: float) -> Settings:
     patience = None if settings.patience is None else round(factor * settings.patience)
     epochs = done + round(factor * (settings.epochs - done))
     return replace(settings, epochs=epochs, patience=patience)
-
-
-def _state_of(state: dict[str, Any], pair: Sequence[int]) -> dict[str, Any]:
-    """The part of a checkpoint that is about the pair, whose members are numbered anew."""
-    number = {member: new for new, member in enumerate(pair)}
-    rows = [row for row in state["history"] if row["member"] in number]
-    history = [row | {"member": number[row["member"]]} for row in rows]
-    return state | {"history": history, "running": list(number.values())}
-
-
-def _tensors_of(tensors: dict[str, Tensor], pair: Sequence[int]) -> dict[str, Tensor]:
-    generators = {f"generator.{i}": tensors[f"generator.{m}"] for i, m in enumerate(pair)}
-    others = {name: value for name, value in tensors.items() if not name.startswith("generator")}
-    # Counts of steps have no members.
-    return generators | {name: t[list(pair)] if t.ndim else t for name, t in others.items()}

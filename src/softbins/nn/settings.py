@@ -62,7 +62,6 @@ class Settings:
     adam_epsilon: float = 1e-7
     beta_2: float = 0.999
     """Adam's decay of the mean of squared gradients, for each step."""
-    max_seconds: float | None = None
     patience: int | None = None
     """A member that has not improved for so many epochs stops and goes back to its best one."""
     monitor: Monitor = "objective"
@@ -81,8 +80,6 @@ class Settings:
         require_number("learning_rate", self.learning_rate)
         require_number("weight_decay", self.weight_decay, "at least 0")
         require_number("beta_2", self.beta_2, "in [0, 1)")
-        if self.max_seconds is not None:
-            require_number("max_seconds", self.max_seconds)
         if self.monitor not in get_args(Monitor):
             raise ValueError(f"monitor: expected one of {get_args(Monitor)}, got {self.monitor!r}")
         if self.schedule not in get_args(Schedule):

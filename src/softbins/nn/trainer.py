@@ -22,6 +22,7 @@ from softbins.nn.random import member_generator
 from softbins.nn.settings import Progress, Settings
 from softbins.nn.stack import Stack
 from softbins.nn.standardize import moments
+from softbins.nn.stopping import Stop
 
 EVALUATION_CHUNK = 4096  # rows that go through the network at a time where there is no gradient
 
@@ -36,7 +37,8 @@ class MemberData:
 
     `x` (n, features) and `y` (n,) are all rows, `weight` (n,) says how much each of them counts.
     `rows[v]` are the indices of member v's training rows, `validation[v]` those of the rows that
-    judge it. Members need the same number of batches in an epoch.
+    judge it. Members need the same number of batches in an epoch. `targets` (n, outputs) are all
+    targets as the objective's gradient takes them, if somebody has computed them before.
     """
 
     x: Tensor
@@ -44,6 +46,7 @@ class MemberData:
     rows: Sequence[Tensor]
     validation: Sequence[Tensor] | None = None
     weight: Tensor | None = None
+    targets: Tensor | None = None
 
 
 class Trainer(Generic[Network]):
@@ -51,8 +54,8 @@ class Trainer(Generic[Network]):
 
     `seeds` has one number for each member, which decides in what order it sees its rows. The
     inputs are standardized with the mean and deviation of each member's rows, unless the network
-    has learnt its standardization before (`standardize=False`). `run` trains to the end and may
-    be called again after `resume`.
+    has learnt its standardization before (`standardize=False`). `run` trains to the end, or until
+    `stop` is reached, and may be called again after `resume`.
     """
 
     def __init__(
@@ -64,8 +67,10 @@ class Trainer(Generic[Network]):
         seeds: Sequence[int],
         *,
         standardize: bool = True,
+        stop: Stop | None = None,
     ) -> None:
         self.network, self.objective, self.settings = network, objective, settings
+        self.stop = Stop() if stop is None else stop
         self.data, self.seeds = data, list(seeds)
         self.x, self.y, self.weight = data.x, data.y, data.weight
         self.rows, self.validation = data.rows, data.validation
@@ -73,27 +78,22 @@ class Trainer(Generic[Network]):
         self.generators = [member_generator(seed, "training") for seed in seeds]
         self.steps = math.ceil(max(map(len, self.rows)) / settings.batch_size)
         self.parameters = [p for p in network.parameters() if p.requires_grad]
-        self.precomputed = self._precomputed_targets()
+        self.precomputed = data.targets
+        if self.precomputed is None:
+            most = settings.max_precomputed_numbers
+            self.precomputed = precomputed_targets(objective, self.y, most)
         self.optimizer = self._optimizer()
         # Members that have stopped leave the stack; all are back in it when the training ends.
         self.running = list(range(network.members))
         self.objective_of_running = objective
         self.whole = [(t, t.data) for t in (*network.parameters(), *network.buffers())]
-        self.epoch, self.seconds = 0, 0.0
+        self.epoch, self.seconds, self._cut_an_epoch = 0, 0.0, False
         self.history: list[HistoryRow] = []
         self.best = [p.detach().clone() for p in self.parameters]
         self.best_score = torch.full((network.members,), math.inf, dtype=torch.float64)
         self.best_epoch = torch.zeros(network.members, dtype=torch.int64)
         if standardize:
             network.standardize(*moments(self.x, self.rows, self.weight))
-
-    def _precomputed_targets(self) -> Tensor | None:
-        """Each row's target as its gradient takes it, unless that would need much memory."""
-        if len(self.y) * self.objective.outputs > self.settings.max_precomputed_numbers:
-            return None
-        parts = [self.objective.precompute_targets(part) for part in self.y.split(EVALUATION_CHUNK)]
-        known = [part for part in parts if part is not None]
-        return torch.cat(known) if known else None
 
     def _optimizer(self) -> Adam:
         settings = self.settings
@@ -126,14 +126,14 @@ class Trainer(Generic[Network]):
     # The loop
 
     def run(self, progress: Progress | None = None, until: int | None = None) -> None:
-        """Train until the last epoch, the time limit, or until every member has stopped.
+        """Train until the last epoch, the stop, or until every member has stopped.
 
         With `until`, no further than the end of that epoch: another call goes on from there.
         """
         before, start = self.seconds, time.perf_counter()
         last = self.settings.epochs if until is None else until
         while not self.finished and self.epoch < last:
-            self._train_epoch(start - before)
+            self._train_epoch()
             self.epoch += 1
             self.seconds = before + time.perf_counter() - start
             summary = self._record()
@@ -146,9 +146,14 @@ class Trainer(Generic[Network]):
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to train."""
-        limit = self.settings.max_seconds
-        timed_out = limit is not None and self.epoch > 0 and self.seconds >= limit
-        return self.epoch >= self.settings.epochs or timed_out or not self._active().any()
+        cut = self.epoch > 0 and self.stop.reached
+        return self.epoch >= self.settings.epochs or cut or not self._active().any()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the stop has ended it, before the last epoch was over or all had stopped."""
+        between = 0 < self.epoch < self.settings.epochs and bool(self._active().any())
+        return self._cut_an_epoch or (between and self.stop.reached)
 
     def _active(self) -> Tensor:
         """The members that have not run out of patience."""
@@ -170,14 +175,14 @@ class Trainer(Generic[Network]):
         self.running = running
         self.objective_of_running = self.objective.select_members(torch.tensor(running))
 
-    def _train_epoch(self, start: float) -> None:
+    def _train_epoch(self) -> None:
         self.network.train()
-        limit = self.settings.max_seconds
         for step, (index, weight) in enumerate(self._batches()):
+            if self.stop.reached and (step > 0 or self.epoch > 0):
+                self._cut_an_epoch = True
+                return
             self._set_learning_rate(self.epoch * self.steps + step)
             self._step(index, weight)
-            if limit is not None and time.perf_counter() - start >= limit:
-                return
 
     def _step(self, index: Tensor, weight: Tensor | None) -> None:
         objective, generators = self.objective_of_running, self._of_running(self.generators)
@@ -370,6 +375,15 @@ class Trainer(Generic[Network]):
         self.best_epoch.copy_(tensors["best_epoch"])
         self.epoch, self.seconds = state["epoch"], state["seconds"]
         self.history = list(state["history"])
+
+
+def precomputed_targets(objective: Objective, y: Tensor, most: int) -> Tensor | None:
+    """Each target as its gradient takes it, unless these would be more than `most` numbers."""
+    if len(y) * objective.outputs > most:
+        return None
+    parts = [objective.precompute_targets(part) for part in y.split(EVALUATION_CHUNK)]
+    known = [part for part in parts if part is not None]
+    return torch.cat(known) if known else None
 
 
 def _chunks(rows: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:

@@ -65,6 +65,9 @@ class NetworkDefaults:
     """Hidden layers."""
     width: BySize = BySize(((25_000, 64), (math.inf, 96)))
     """Units of each hidden layer, by the number of rows."""
+    group_size: BySize = BySize(((1_000, 4), (3_000, 8), (25_000, 3), (math.inf, 2)))
+    """Members that are trained as one stack, by the number of rows, about. Smaller stacks keep more
+    cores busy, but take longer on one: half of the members 5%, a quarter 10 to 20%."""
     max_embedded_inputs: int = 500
     """Numeric inputs up to which all get periodic embeddings: each makes the first layer wider."""
     frequencies_per_input: int = 16
@@ -233,6 +236,16 @@ class TuningDefaults:
 
 
 @dataclass(frozen=True)
+class TimeDefaults:
+    """What each part of a fit may take of the time that is left for it, where that is limited."""
+
+    trees: float = 0.25
+    """Trees that have not half of their rounds then are given up."""
+    networks: float = 0.85
+    """Networks and their heads. What is left is for calibration and the last pass over all rows."""
+
+
+@dataclass(frozen=True)
 class PresetBudget:
     """What a preset spends on a table."""
 
@@ -299,6 +312,7 @@ class Defaults:
     trees: TreeDefaults = TreeDefaults()
     calibration: CalibrationDefaults = CalibrationDefaults()
     tuning: TuningDefaults = TuningDefaults()
+    times: TimeDefaults = TimeDefaults()
     presets: dict[str, PresetBudget] = field(
         default_factory=lambda: {"default": _default_preset(), "fast": _fast_preset()}
     )

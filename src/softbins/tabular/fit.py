@@ -11,17 +11,20 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from softbins.bins import Bins
 from softbins.nn.embedded import EmbeddedMLP
-from softbins.nn.head import Head, fit_head
+from softbins.nn.groups import GroupTask, HeadTask, SharedTable, TrainedEnsemble
+from softbins.nn.head import Head
 from softbins.nn.objectives import Objective
-from softbins.nn.pruning import train_and_prune
-from softbins.nn.settings import Progress, Settings
-from softbins.nn.trainer import EVALUATION_CHUNK, HistoryRow, MemberData, Trainer
+from softbins.nn.settings import Settings
+from softbins.nn.stack import StackedMLP
+from softbins.nn.stopping import Stop
+from softbins.nn.trainer import EVALUATION_CHUNK, HistoryRow
 from softbins.tabular.aggregate import Aggregator, Outputs
 from softbins.tabular.auto_bins import (
     bias_of_bins,
@@ -35,14 +38,24 @@ from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import NetworkDefaults, TargetDefaults
 from softbins.tabular.device import chosen_device
+from softbins.tabular.ensemble import (
+    Workshop,
+    group_tasks,
+    member_groups,
+    train_further,
+    train_members,
+)
 from softbins.tabular.folds import Folds
-from softbins.tabular.forest import Forest, GrownTrees, TreeBudget, grow_trees
+from softbins.tabular.forest import Forest
 from softbins.tabular.held_out_scores import held_out_scores
 from softbins.tabular.hyperparameters import Hyperparameters
+from softbins.tabular.jobs import scattered
 from softbins.tabular.memory import NetworkSize, check_size
 from softbins.tabular.objectives import TwoHeadObjective, histogram_objective, learnt_part
 from softbins.tabular.scaling import Scaling
 from softbins.tabular.targets import check_range, float_targets, predict_constant
+from softbins.tabular.tree_growth import GrownTrees, TreeBudget, grow_trees
+from softbins.tabular.watch import Watch
 
 
 @dataclass(frozen=True)
@@ -61,33 +74,36 @@ class FittedTable:
 
 
 def fit_table(
-    data: TrainingData, chosen: Hyperparameters, seed: int, progress: Progress | None = None
+    data: TrainingData, chosen: Hyperparameters, seed: int, watch: Watch | None = None
 ) -> FittedTable:
     """Fit networks, and trees if they are wanted, and calibrate them where rows are left out."""
-    check_size(network_size(data, chosen, chosen.members), chosen.settings.max_seconds)
+    check_size(network_size(data, chosen, chosen.members), chosen.max_seconds)
     folds = draw_folds(data, chosen, seed) if chosen.early_stopping else None
     scaling = Scaling.fit(data.features, chosen.scaling)
     if data.is_constant:
         return _fit_constant(data, chosen, scaling, seed)
-    trees = None if folds is None else grow(data, chosen, folds, seed)
+    watch = Watch() if watch is None else watch
+    trees = None if folds is None else grow(data, chosen, folds, seed, watch.stop)
     objective = choose_objective(data, chosen, trees)
-    members = _member_data(data, chosen, scaling, folds)
-    trainer, folds = _train(members, objective, data.columns, chosen, folds, seed, progress)
-    head = _sharp_head(trainer, objective, chosen)
-    aggregator, scores = None, dict[str, float]()
-    if folds is not None:
-        judged = _for_prediction(copy.deepcopy(trainer.network), head, torch.float64)
-        aggregator, scores = _aggregate(judged, objective, data, members.x, folds, trees, chosen)
-        _refit_on_all_rows(trainer, chosen)
+    table = _table(data, chosen, scaling, objective)
+    workshop = Workshop(table, chosen.n_jobs, watch)
+    with scattered(table):
+        ensemble, folds, task = _train(workshop, data, objective, chosen, folds, seed)
+        network, aggregator, scores = ensemble.network, None, dict[str, float]()
+        if folds is not None:
+            judged = _for_prediction(copy.deepcopy(network), ensemble.head, torch.float64)
+            x = torch.from_numpy(table.x)
+            aggregator, scores = _aggregate(judged, objective, data, x, folds, trees, chosen)
+            network = _refit_on_all_rows(workshop, ensemble, task, folds, chosen)
     used = trees is not None and aggregator is not None and aggregator.tree_share > 0
     return FittedTable(
-        network=_for_prediction(trainer.network, head, scaling.precision),
+        network=_for_prediction(network, ensemble.head, scaling.precision),
         objective=objective,
         scaling=scaling,
         aggregator=aggregator,
         forest=trees.forest if trees is not None and used else None,
-        history=trainer.history,
-        n_epochs=trainer.epoch,
+        history=ensemble.history,
+        n_epochs=ensemble.epoch,
         scores=scores,
     )
 
@@ -114,13 +130,20 @@ def draw_folds(data: TrainingData, chosen: Hyperparameters, seed: int) -> Folds:
     return folds.without_duplicates(data.features, data.target, least)
 
 
-def grow(data: TrainingData, chosen: Hyperparameters, folds: Folds, seed: int) -> GrownTrees | None:
+def grow(
+    data: TrainingData, chosen: Hyperparameters, folds: Folds, seed: int, stop: Stop
+) -> GrownTrees | None:
     """Boosted trees, if they are wanted."""
     if not chosen.trees:
         return None
-    limit = chosen.settings.max_seconds or math.inf
-    budget = TreeBudget(chosen.budget.tree_ensembles, chosen.tree_speedup, limit)
-    return grow_trees(data, folds, seed=seed, budget=budget, defaults=chosen.defaults.trees)
+    budget = TreeBudget(
+        chosen.budget.tree_ensembles,
+        chosen.tree_speedup,
+        chosen.defaults.times.trees * stop.seconds_left,
+        chosen.n_jobs,
+    )
+    how = chosen.defaults.trees
+    return grow_trees(data, folds, seed=seed, budget=budget, defaults=how, stop=stop)
 
 
 def choose_objective(
@@ -233,90 +256,79 @@ def embedded_inputs(columns: Columns, defaults: NetworkDefaults) -> list[int]:
     return found if len(found) <= defaults.max_embedded_inputs else []
 
 
-def _member_data(
-    data: TrainingData, chosen: Hyperparameters, scaling: Scaling, folds: Folds | None
-) -> MemberData:
-    device = chosen_device(chosen.device)
-    y = float_targets(data.target).to(device)
-    everything = [torch.arange(data.n_rows)] * chosen.members
-    return MemberData(
-        x=scaling(data.features).to(device),
-        y=y,
-        rows=everything if folds is None else folds.training_rows(chosen.settings.batch_size),
-        validation=None if folds is None else folds.held_out,
-        weight=None if data.weight is None else torch.from_numpy(data.weight).to(y),
-    )
+def _table(
+    data: TrainingData, chosen: Hyperparameters, scaling: Scaling, objective: Objective
+) -> SharedTable:
+    """What all networks learn from."""
+    x, y = scaling(data.features), float_targets(data.target)
+    return SharedTable.of(x, y, data.weight, learnt_part(objective), chosen.settings)
 
 
 def _train(
-    members: MemberData,
+    workshop: Workshop,
+    data: TrainingData,
     objective: Objective,
-    columns: Columns,
     chosen: Hyperparameters,
     folds: Folds | None,
     seed: int,
-    progress: Progress | None,
-) -> tuple[Trainer[EmbeddedMLP], Folds | None]:
-    """The trainer that ran to the end, and the folds of the members that are left."""
-    seeds, learnt = [seed + member for member in range(chosen.members)], learnt_part(objective)
-    network = make_network(columns, chosen, learnt.outputs, seeds).to(members.x.device)
-    trainer = Trainer(network, learnt, members, chosen.settings, seeds)
-    pair = [] if folds is None else folds.members_of(0)[:2]
-    if folds is None or not chosen.prune_members or len(pair) < 2:
-        trainer.run(progress)
-        return trainer, folds
-    # Members that leave out the same fold, so that it judges what will predict.
-    pruned = train_and_prune(trainer, chosen.defaults.training.pruning, pair, progress)
-    return pruned, folds if pruned is trainer else folds.of_members(pair)
-
-
-def _sharp_head(
-    trainer: Trainer[EmbeddedMLP], objective: Objective, chosen: Hyperparameters
-) -> Head | None:
-    """The output layer of the sharp histogram, if the networks have learnt from a blurred one."""
-    if not isinstance(objective, TwoHeadObjective):
-        return None
-    return fit_head(
-        trainer.network,
-        objective.sharp,
-        trainer.data,
-        trainer.seeds,
-        trainer.settings,
-        chosen.defaults.training.head,
+) -> tuple[TrainedEnsemble, Folds | None, GroupTask]:
+    """The networks and their heads, the folds of those that are left, and what they had to do."""
+    learnt, batch_size = learnt_part(objective), chosen.settings.batch_size
+    everything = [torch.arange(data.n_rows)] * chosen.members
+    head = None
+    if isinstance(objective, TwoHeadObjective):
+        head = HeadTask(objective.sharp, chosen.defaults.training.head)
+    task = GroupTask(
+        members=range(chosen.members),
+        seeds=[seed + member for member in range(chosen.members)],
+        rows=everything if folds is None else folds.training_rows(batch_size),
+        validation=None if folds is None else folds.held_out,
+        objective=learnt,
+        settings=chosen.settings,
+        make_network=partial(make_network, data.columns, chosen, learnt.outputs),
+        device=str(chosen_device(chosen.device)),
+        head=head,
     )
+    tasks = group_tasks(task, member_groups(chosen.members, chosen.group_size, folds))
+    rule = chosen.defaults.training.pruning if chosen.prune_members else None
+    share = chosen.defaults.times.networks
+    return *train_members(workshop, tasks, folds, rule, share), task
 
 
-def _refit_on_all_rows(trainer: Trainer[EmbeddedMLP], chosen: Hyperparameters) -> None:
+def _refit_on_all_rows(
+    workshop: Workshop,
+    ensemble: TrainedEnsemble,
+    task: GroupTask,
+    folds: Folds,
+    chosen: Hyperparameters,
+) -> StackedMLP:
     """Small steps on all rows: a member that its fold has judged may learn from it, too."""
-    settings = refit_settings(trainer, chosen)
-    if settings is not None:
-        rows = [torch.arange(len(trainer.y))] * trainer.network.members
-        data = replace(trainer.data, rows=rows, validation=None)
-        network, objective, seeds = trainer.network, trainer.objective, trainer.seeds
-        Trainer(network, objective, data, settings, seeds, standardize=False).run()
+    settings = refit_settings(ensemble, chosen)
+    if settings is None or workshop.watch.stop.reached:
+        return ensemble.network
+    groups = member_groups(ensemble.network.members, chosen.group_size, folds)
+    return train_further(workshop, ensemble, task, groups, settings)
 
 
-def refit_settings(trainer: Trainer[EmbeddedMLP], chosen: Hyperparameters) -> Settings | None:
-    """A share of the epochs that were best, in the time that is left, or None if none is left."""
-    settings, limit = trainer.settings, trainer.settings.max_seconds
-    left = None if limit is None else limit - trainer.seconds
-    if chosen.budget.refit_epochs == 0 or (left is not None and left <= 0):
+def refit_settings(ensemble: TrainedEnsemble, chosen: Hyperparameters) -> Settings | None:
+    """A share of the epochs that were best, or None if that is nothing."""
+    if chosen.budget.refit_epochs == 0:
         return None
-    best = trainer.best_epoch.double().mean().item()
+    best = ensemble.best_epoch.double().mean().item()
     return replace(
-        settings,
+        chosen.settings,
         epochs=max(1, math.ceil(chosen.budget.refit_epochs * best)),
-        learning_rate=chosen.budget.refit_rate * settings.learning_rate,
+        learning_rate=chosen.budget.refit_rate * chosen.settings.learning_rate,
         patience=None,
         evaluate=(),
-        max_seconds=left,
     )
 
 
-def _for_prediction(network: EmbeddedMLP, head: Head | None, precision: torch.dtype) -> EmbeddedMLP:
+def _for_prediction(network: StackedMLP, head: Head | None, precision: torch.dtype) -> EmbeddedMLP:
     """The whole network, with its head if it has one, where predictions are made."""
     if head is not None:
         network.add_outputs(*head)
+    assert isinstance(network, EmbeddedMLP)
     return network.to("cpu", precision).eval()
 
 

@@ -20,6 +20,7 @@ from softbins.histogram import Histogram
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.progress import progress_bar
 from softbins.nn.settings import Activation, Monitor, Progress
+from softbins.nn.stopping import Stop
 from softbins.tabular.aggregate import Aggregator, Outputs
 from softbins.tabular.base import Array, StackedRegressor
 from softbins.tabular.data import TrainingData
@@ -30,6 +31,7 @@ from softbins.tabular.forest import Forest
 from softbins.tabular.hyperparameters import Hyperparameters, resolve
 from softbins.tabular.objectives import TwoHeadObjective, distribution_part, histogram_objective
 from softbins.tabular.tune import tune_table
+from softbins.tabular.watch import Watch
 
 Auto = Literal["auto"]
 
@@ -100,6 +102,9 @@ class HistogramRegressor(StackedRegressor):
         has indices or names of columns, or is a mask.
     device : str, default="auto"
         Where to train: "cpu", "cuda", or "auto" for the best there is.
+    n_jobs : int, optional
+        Cores to use, in `fit` and for predictions: None is one, unless a `joblib.parallel_config`
+        says otherwise, and -1 is all. The model is the same for any number.
     random_state : int, RandomState instance or None, default=None
         A number gives the same model again.
     progress : bool or callable, default=False
@@ -184,6 +189,7 @@ class HistogramRegressor(StackedRegressor):
         monitor: Monitor = "rmse",
         categorical_features: Any = "from_dtype",
         device: str = "auto",
+        n_jobs: int | None = None,
         random_state: Any = None,
         progress: bool | Progress = False,
     ) -> None:
@@ -212,6 +218,7 @@ class HistogramRegressor(StackedRegressor):
         self.monitor = monitor
         self.categorical_features = categorical_features
         self.device = device
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
 
@@ -244,7 +251,8 @@ class HistogramRegressor(StackedRegressor):
 
     def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
         with progress_bar(self.progress) as show:
-            fitted = fit_table(data, self._resolved(data), self._seed(), show)
+            watch = Watch(show, Stop(self.max_seconds))
+            fitted = fit_table(data, self._resolved(data), self._seed(), watch)
         attributes = {
             "network_": fitted.network,
             "objective_": fitted.objective,
@@ -286,7 +294,8 @@ class HistogramRegressor(StackedRegressor):
         """
         data, _ = self._training_data(X, y, sample_weight)
         with one_thread(), progress_bar(self.progress) as show:
-            tuned = tune_table(data, self._resolved(data), self._seed(), show)
+            watch = Watch(show, Stop(self.max_seconds))
+            tuned = tune_table(data, self._resolved(data), self._seed(), watch)
         before = {name: getattr(self, name) for name in tuned.parameters}
         try:
             self.set_params(**tuned.parameters).fit(X, y, sample_weight)

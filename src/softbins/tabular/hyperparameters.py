@@ -49,6 +49,11 @@ class Hyperparameters:
     """Epochs without improvement after which a member stops, where rows are left out."""
     prune_members: bool
     device: str
+    group_size: int
+    """Members that are trained as one stack, about."""
+    n_jobs: int | None
+    max_seconds: float | None
+    """For the whole of a fit."""
 
     @property
     def max_bin_splits(self) -> int:
@@ -97,6 +102,9 @@ def resolve(parameters: Mapping[str, Any], n_rows: int, defaults: Defaults) -> H
         # A number of members or epochs that is given is meant.
         prune_members=budget.prune_members and automatic,
         device=parameters["device"],
+        group_size=network.group_size.at(n_rows),
+        n_jobs=parameters["n_jobs"],
+        max_seconds=parameters["max_seconds"],
     )
 
 
@@ -120,7 +128,6 @@ def _settings(
         beta_2=parameters["beta_2"],
         weight_decay=parameters["weight_decay"],
         schedule=parameters["schedule"],
-        max_seconds=parameters["max_seconds"],
         monitor=parameters["monitor"],
         evaluate=("validation",) if parameters["early_stopping"] else ("train",),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -10,18 +11,24 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from softbins.bins import Bins
+from softbins.nn.groups import GroupTask, SharedTable, TrainedEnsemble, joined
 from softbins.nn.objectives import HistogramObjective, Objective, make_objective
 from softbins.nn.progress import progress_bar
 from softbins.nn.settings import Monitor, Progress, Settings
 from softbins.nn.stack import StackedMLP
-from softbins.nn.trainer import HistoryRow, MemberData, Trainer
+from softbins.nn.stopping import Stop
+from softbins.nn.trainer import HistoryRow
 from softbins.tabular.base import StackedRegressor
 from softbins.tabular.data import TrainingData
+from softbins.tabular.defaults import DEFAULTS
 from softbins.tabular.device import chosen_device
+from softbins.tabular.ensemble import Workshop, group_tasks, member_groups
+from softbins.tabular.jobs import scattered
 from softbins.tabular.memory import NetworkSize, check_size
 from softbins.tabular.scaling import Scaling
 from softbins.tabular.summary import history_summary
 from softbins.tabular.targets import float_targets, predict_constant, range_of
+from softbins.tabular.watch import Watch
 
 
 class NeuralRegressor(StackedRegressor):
@@ -81,6 +88,9 @@ class NeuralRegressor(StackedRegressor):
         has indices or names of columns, or is a mask.
     device : str, default="auto"
         Where to train: "cpu", "cuda", or "auto" for the best there is.
+    n_jobs : int, optional
+        Cores to use, in `fit` and for predictions: None is one, unless a `joblib.parallel_config`
+        says otherwise, and -1 is all. The model is the same for any number.
     random_state : int, RandomState instance or None, default=None
         A number gives the same model again.
     progress : bool or callable, default=False
@@ -151,6 +161,7 @@ class NeuralRegressor(StackedRegressor):
         monitor: Monitor = "objective",
         categorical_features: Any = "from_dtype",
         device: str = "auto",
+        n_jobs: int | None = None,
         random_state: Any = None,
         progress: bool | Progress = False,
     ) -> None:
@@ -177,32 +188,44 @@ class NeuralRegressor(StackedRegressor):
         self.monitor = monitor
         self.categorical_features = categorical_features
         self.device = device
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
 
     def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
         settings = self._settings()
-        check_size(self._network_size(data), settings.max_seconds)
+        check_size(self._network_size(data), self.max_seconds)
         low, high = range_of(data.target, self.target_range, self.bins)
         objective = self._objective_on(low, high, self.bins)
         scaling = Scaling.standard(data.features)
-        trainer = self._trainer(data, objective, scaling, settings)
+        task = self._task(data, objective, settings)
         if data.is_constant:
-            predict_constant(trainer.network, objective, trainer.y[:1])
+            network, history, epochs = task.make_network(task.seeds), list[HistoryRow](), 0
+            predict_constant(network, objective, float_targets(data.target[:1]))
         else:
-            with progress_bar(self.progress) as show:
-                trainer.run(show)
+            ensemble = self._trained(data, scaling, task)
+            network, history, epochs = ensemble.network, ensemble.history, ensemble.epoch
         fitted: dict[str, Any] = {
             # In float64, so that a prediction does not depend on the rest of its batch.
-            "network_": trainer.network.cpu().double().eval(),
+            "network_": network.double().eval(),
             "objective_": objective,
             "scaling_": scaling,
-            "history_": trainer.history,
-            "n_epochs_": trainer.epoch,
+            "history_": history,
+            "n_epochs_": epochs,
         }
         if isinstance(objective, HistogramObjective):
             fitted["bins_"] = objective.bins
-        return fitted, self._held_out_scores(trainer.history)
+        return fitted, self._held_out_scores(history)
+
+    def _trained(self, data: TrainingData, scaling: Scaling, task: GroupTask) -> TrainedEnsemble:
+        """All members, in groups of a size that the table decides."""
+        x, y = scaling(data.features), float_targets(data.target)
+        table = SharedTable.of(x, y, data.weight, task.objective, task.settings)
+        size = DEFAULTS.network.group_size.at(data.n_rows)
+        tasks = group_tasks(task, member_groups(self.members, size, None))
+        with progress_bar(self.progress) as show, scattered(table):
+            workshop = Workshop(table, self.n_jobs, Watch(show, Stop(self.max_seconds)))
+            return joined(workshop.run(tasks))
 
     def _held_out_scores(self, history: list[HistoryRow]) -> dict[str, float]:
         """Errors on validation rows in the epoch that was kept, averaged over the members."""
@@ -225,30 +248,27 @@ class NeuralRegressor(StackedRegressor):
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
             schedule=self.schedule,
-            max_seconds=self.max_seconds,
             patience=self.patience if self.early_stopping else None,
             monitor=self.monitor,
             evaluate=("train", "validation"),
         )
 
-    def _trainer(
-        self, data: TrainingData, objective: Objective, scaling: Scaling, settings: Settings
-    ) -> Trainer[StackedMLP]:
-        device = chosen_device(self.device)
-        y = float_targets(data.target).to(device)
+    def _task(self, data: TrainingData, objective: Objective, settings: Settings) -> GroupTask:
+        """What all members have to do."""
         first = int(check_random_state(self.random_state).randint(2**31 - 1))
         seeds = [first + member for member in range(self.members)]
         rows, validation = self._split(data.n_rows, seeds)
-        members = MemberData(
-            x=scaling(data.features).to(device),
-            y=y,
+        inputs, outputs = data.features.shape[1], objective.outputs
+        return GroupTask(
+            members=range(self.members),
+            seeds=seeds,
             rows=rows,
             validation=validation,
-            weight=None if data.weight is None else torch.from_numpy(data.weight).to(y),
+            objective=objective,
+            settings=settings,
+            make_network=partial(_network, inputs, self.hidden, outputs, self.dropout),
+            device=str(chosen_device(self.device)),
         )
-        inputs, outputs = members.x.shape[1], objective.outputs
-        network = StackedMLP(inputs, self.hidden, outputs, seeds, self.dropout).to(device)
-        return Trainer(network, objective, members, settings, seeds)
 
     def _network_size(self, data: TrainingData) -> NetworkSize:
         # What is no number is refused later, with the words for it.
@@ -302,3 +322,9 @@ class NeuralRegressor(StackedRegressor):
         self.objective_ = self._objective_on(low, high, bins)
         inputs, outputs = len(self.columns_.encoded_features), self.objective_.outputs
         self.network_ = StackedMLP(inputs, self.hidden, outputs, [0], self.dropout)
+
+
+def _network(
+    inputs: int, hidden: Sequence[int], outputs: int, dropout: float, seeds: Sequence[int]
+) -> StackedMLP:
+    return StackedMLP(inputs, hidden, outputs, seeds, dropout)

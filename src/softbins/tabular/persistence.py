@@ -21,6 +21,8 @@ from softbins.tabular.model_schema import check_model, layouts_of
 from softbins.tabular.provenance import Provenance
 from softbins.tabular.scaling import Scaling
 
+OF_THE_MACHINE = ("n_jobs",)
+
 
 def save(regressor: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to one file."""
@@ -44,7 +46,7 @@ def contents_of(regressor: Any) -> ModelContents:
 def _header_and_tensors(regressor: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
     header = {
         "class": type(regressor).__name__,
-        "parameters": {k: _plain(k, v) for k, v in regressor.get_params(deep=False).items()},
+        "parameters": _parameters(regressor),
         "range": [regressor.objective_.low, regressor.objective_.high],
         "epochs": regressor.n_epochs_,
         "history": finite(regressor.history_),  # JSON has no NaN, which a failed training leaves
@@ -56,6 +58,12 @@ def _header_and_tensors(regressor: Any) -> tuple[dict[str, Any], dict[str, Tenso
     tensors = {name: value.float() for name, value in regressor.network_.state_dict().items()}
     more_header, more_tensors = regressor._state()
     return header | more_header, tensors | regressor.scaling_.tensors() | more_tensors
+
+
+def _parameters(regressor: Any) -> dict[str, Any]:
+    """How the model was made, but for what only concerns the machine that made it."""
+    chosen = regressor.get_params(deep=False).items()
+    return {name: _plain(name, value) for name, value in chosen if name not in OF_THE_MACHINE}
 
 
 def read_model(path: str | os.PathLike[str], classes: Sequence[type]) -> Any:

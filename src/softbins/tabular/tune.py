@@ -1,4 +1,4 @@
-"""Choosing blur, weight decay, bins and sigma for a table: all candidates as one stack.
+"""Choosing blur, weight decay, bins and sigma for a table: candidates are members of one ensemble.
 
 The paper leaves "meta-parameter optimization strategies" open (Section 6). Here every candidate
 changes one setting of a regressor, on the same folds for all, so that their errors compare. The
@@ -9,26 +9,29 @@ and cost next to nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins import scores
 from softbins.bins import Bins
 from softbins.calibration import Calibrator
-from softbins.nn.adam import Adam
-from softbins.nn.embedded import EmbeddedMLP
+from softbins.nn.groups import GroupTask, SharedTable, TrainedEnsemble, joined, some_members
 from softbins.nn.head import fit_head
 from softbins.nn.objectives import HistogramObjective, Objective
 from softbins.nn.settings import Progress, Settings
-from softbins.nn.trainer import MemberData, Trainer
+from softbins.nn.stack import StackedMLP
+from softbins.nn.stopping import Stop
 from softbins.tabular.auto_bins import blurred_sigma, covering_bins
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import TuningDefaults
+from softbins.tabular.ensemble import Workshop, group_tasks, member_groups
 from softbins.tabular.fit import (
     choose_bins,
     choose_blur,
@@ -38,13 +41,16 @@ from softbins.tabular.fit import (
     network_size,
 )
 from softbins.tabular.folds import Folds
-from softbins.tabular.forest import GrownTrees
 from softbins.tabular.hyperparameters import Hyperparameters
+from softbins.tabular.jobs import run_tasks, scattered
 from softbins.tabular.memory import check_size
 from softbins.tabular.objectives import histogram_objective
 from softbins.tabular.scaling import Scaling
 from softbins.tabular.targets import float_targets
+from softbins.tabular.tree_growth import GrownTrees
+from softbins.tabular.watch import Watch
 
+Array = NDArray[Any]
 Tried = dict[str, float]
 
 
@@ -64,23 +70,22 @@ class Tuned:
     tried: list[Tried]
 
 
-def tune_table(
-    data: TrainingData, chosen: Hyperparameters, seed: int, progress: Progress | None = None
-) -> Tuned:
-    """Train all candidates at once, and take the best value of each setting."""
+def tune_table(data: TrainingData, chosen: Hyperparameters, seed: int, watch: Watch) -> Tuned:
+    """Train all candidates, and take the best value of each setting."""
     defaults = chosen.defaults.tuning
     most = 1 + len(defaults.blur_factors) + len(defaults.weight_decays)
-    check_size(network_size(data, chosen, most * defaults.folds), chosen.settings.max_seconds)
+    check_size(network_size(data, chosen, most * defaults.folds), chosen.max_seconds)
     folds = _draw_folds(data, chosen, seed)
-    trees = grow(data, chosen, folds, seed)
+    trees = grow(data, chosen, folds, seed, watch.stop)
     blur = None if chosen.blur is None else choose_blur(data, chosen, trees)
     tried = candidates(Candidate(blur, chosen.settings.weight_decay), defaults)
-    trainer = _trainer(data, chosen, trees, folds, tried, seed)
-    trainer.run(progress)
-    errors = trainer.best_score.view(len(tried), -1).mean(1).tolist()
-    best = errors.index(min(errors)) * len(folds.parts)
-    trainer.network.keep_members(torch.arange(best, best + len(folds.parts)))
-    histograms = _judge_histograms(trainer, data, chosen, trees, folds)
+    whole, table = _task(data, chosen, trees, folds, tried, seed)
+    with scattered(table):
+        ensemble = _train(Workshop(table, chosen.n_jobs, watch), whole, chosen)
+        errors = ensemble.best_score.view(len(tried), -1).mean(1).tolist()
+        best = errors.index(min(errors)) * len(folds.parts)
+        network = some_members(ensemble.network, range(best, best + len(folds.parts)))
+        histograms = _judge_histograms(network, table, whole, data, chosen, trees, folds)
     parameters = best_settings(tried, errors, defaults.min_gain)
     return Tuned(parameters | _best_histogram(histograms), _report(tried, errors) + histograms)
 
@@ -110,19 +115,7 @@ def best_settings(
     return parameters
 
 
-def member_decay(trainer: Trainer[Any], decays: Tensor) -> Callable[[Adam], None]:
-    """AdamW's weight decay after a step, with each member's own strength (members,)."""
-
-    @torch.no_grad()
-    def decay(optimizer: Adam) -> None:
-        factor = 1 - optimizer.rate * decays[trainer.running]
-        for parameter in trainer.parameters:
-            parameter.mul_(factor.view(-1, *(1,) * (parameter.ndim - 1)))
-
-    return decay
-
-
-# Candidates as one stack
+# Candidates as members
 
 
 def _draw_folds(data: TrainingData, chosen: Hyperparameters, seed: int) -> Folds:
@@ -133,32 +126,35 @@ def _draw_folds(data: TrainingData, chosen: Hyperparameters, seed: int) -> Folds
     return folds.without_duplicates(data.features, data.target, least)
 
 
-def _trainer(
+def _task(
     data: TrainingData,
     chosen: Hyperparameters,
     trees: GrownTrees | None,
     folds: Folds,
     tried: Sequence[Candidate],
     seed: int,
-) -> Trainer[EmbeddedMLP]:
-    """A trainer of all candidates, each as often as there are folds."""
+) -> tuple[GroupTask, SharedTable]:
+    """All candidates, each as often as there are folds, and the table that they learn from."""
     members = [candidate for candidate in tried for _ in folds.parts]
-    seeds = [seed + fold for _ in tried for fold in range(len(folds.parts))]
-    objective = _objective(data, chosen, trees, members)
-    settings = _settings(chosen)
-    y = float_targets(data.target)
-    table = MemberData(
-        x=Scaling.fit(data.features, chosen.scaling)(data.features),
-        y=y,
+    objective, settings = _objective(data, chosen, trees, members), _settings(chosen)
+    x = Scaling.fit(data.features, chosen.scaling)(data.features)
+    task = GroupTask(
+        members=range(len(members)),
+        seeds=[seed + fold for _ in tried for fold in range(len(folds.parts))],
         rows=folds.training_rows(settings.batch_size) * len(tried),
         validation=folds.held_out * len(tried),
-        weight=None if data.weight is None else torch.from_numpy(data.weight).to(y),
+        objective=objective,
+        settings=settings,
+        make_network=partial(make_network, data.columns, chosen, objective.outputs),
+        decays=torch.tensor([candidate.weight_decay for candidate in members]),
     )
-    network = make_network(data.columns, chosen, objective.outputs, seeds)
-    trainer = Trainer(network, objective, table, settings, seeds)
-    decays = torch.tensor([candidate.weight_decay for candidate in members])
-    trainer.optimizer.after_step = member_decay(trainer, decays)
-    return trainer
+    return task, SharedTable.of(x, float_targets(data.target), data.weight, objective, settings)
+
+
+def _train(workshop: Workshop, whole: GroupTask, chosen: Hyperparameters) -> TrainedEnsemble:
+    """All candidates; those of a group are trained as one stack."""
+    groups = member_groups(len(whole.members), chosen.group_size, None)
+    return joined(workshop.run(group_tasks(whole, groups), chosen.defaults.times.networks))
 
 
 def _settings(chosen: Hyperparameters) -> Settings:
@@ -196,9 +192,10 @@ def _objective(
 # Histograms
 
 
-@torch.no_grad()
 def _judge_histograms(
-    trainer: Trainer[EmbeddedMLP],
+    network: StackedMLP,
+    table: SharedTable,
+    whole: GroupTask,
     data: TrainingData,
     chosen: Hyperparameters,
     trees: GrownTrees | None,
@@ -218,34 +215,50 @@ def _judge_histograms(
     ]
     if objectives[0].bins.step is None:
         return []
-    errors = _errors_of_heads(trainer, objectives, chosen, folds)
+    tasks = [HistogramTask(network, objective, whole, chosen, folds) for objective in objectives]
+    errors = run_tasks(head_error, table, tasks, n_jobs=chosen.n_jobs)
     return [
         {"bins": count, "sigma": sigma, "crps": error}
         for (count, sigma), error in zip(tried, errors, strict=True)
     ]
 
 
-def _errors_of_heads(
-    trainer: Trainer[EmbeddedMLP],
-    objectives: Sequence[HistogramObjective],
-    chosen: Hyperparameters,
-    folds: Folds,
-) -> list[float]:
-    """The mean CRPS, once calibrated, of a head for each objective."""
-    network, members = trainer.network, len(folds.parts)
-    data = replace(trainer.data, rows=trainer.rows[:members], validation=None)
-    seeds, settings = trainer.seeds[:members], trainer.settings
-    how = chosen.defaults.training.head
-    heads = [fit_head(network, part, data, seeds, settings, how) for part in objectives]
-    limit, errors = chosen.defaults.calibration.tuning_rows, []
-    for member, fold in enumerate(folds.parts):
+@dataclass(frozen=True)
+class HistogramTask:
+    """A histogram to be judged as an output layer of a network, whose members leave out folds."""
+
+    network: StackedMLP
+    objective: HistogramObjective
+    whole: GroupTask
+    chosen: Hyperparameters
+    folds: Folds
+
+
+@torch.no_grad()
+def head_error(
+    x: Array,
+    y: Array,
+    weight: Array | None,
+    targets: Array | None,
+    task: HistogramTask,
+    progress: Progress | None,
+    stop: Stop,
+) -> float:
+    """The mean CRPS, once calibrated, of a head for a histogram."""
+    members, whole = len(task.folds.parts), task.whole
+    table = SharedTable(x, y, weight, None)
+    data = table.member_data(whole.rows[:members])
+    network: Any = task.network
+    how = task.chosen.defaults.training.head
+    seeds = whole.seeds[:members]
+    head = fit_head(network, task.objective, data, seeds, whole.settings, how, stop)
+    limit, errors = task.chosen.defaults.calibration.tuning_rows, []
+    for member, fold in enumerate(task.folds.parts):
         index = fold[:limit]
         units = network.units(data.x[index].expand(members, -1, -1))[member].double()
-        outputs = [units @ w[member].double() + b[member].double() for w, b in heads]
-        y, pairs = data.y[index].double(), zip(objectives, outputs, strict=True)
-        errors.append([_crps(objective, part, y) for objective, part in pairs])
-    means: list[float] = np.mean(errors, axis=0).tolist()
-    return means
+        outputs = units @ head.weight[member].double() + head.bias[member].double()
+        errors.append(_crps(task.objective, outputs, data.y[index].double()))
+    return float(np.mean(errors))
 
 
 def _crps(objective: HistogramObjective, outputs: Tensor, y: Tensor) -> float:

@@ -1,0 +1,65 @@
+"""When a training ends before its last epoch: its time is up, or somebody has asked for it."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import Any
+
+from softbins._core.checks import require_number
+
+
+class Stop:
+    """Ends whatever asks it: so many seconds after it was made, or when `ask` is called.
+
+    What takes a part of the time has a stop of its own, `within` this one, which ends with it. In
+    another process a copy has as many seconds left, but does not hear of `ask`.
+
+        stop = Stop(max_seconds=60)
+        while not stop.reached:
+            take_a_step()
+    """
+
+    def __init__(self, max_seconds: float | None = None) -> None:
+        if max_seconds is not None:
+            require_number("max_seconds", max_seconds)
+        self._end = math.inf if max_seconds is None else time.perf_counter() + max_seconds
+        self._asked = threading.Event()
+        self._outer: Stop | None = None
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the time is up; infinite where there is no limit."""
+        return self._end - time.perf_counter()
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody has called `ask`, here or of what this is a part of."""
+        return self._asked.is_set() or (self._outer is not None and self._outer.asked)
+
+    @property
+    def reached(self) -> bool:
+        """Whether it is time to end."""
+        return self.asked or self.seconds_left <= 0
+
+    def ask(self) -> None:
+        """End now, in all threads, this and what is within it."""
+        self._asked.set()
+
+    def within(self, seconds: float) -> Stop:
+        """A stop after so many seconds, or where this one ends before."""
+        part = Stop()
+        part._end = min(self._end, time.perf_counter() + seconds)
+        part._outer = self
+        return part
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Clocks of other processes start elsewhere.
+        return {"seconds_left": self.seconds_left, "asked": self.asked}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._end = time.perf_counter() + state["seconds_left"]
+        self._asked, self._outer = threading.Event(), None
+        if state["asked"]:
+            self._asked.set()

@@ -1,0 +1,106 @@
+"""Work that is spread over the cores of a machine, or over a cluster, by joblib.
+
+Tasks compute with one thread each. On one machine they run in threads, which share the table:
+torch and scikit-learn let other threads go on while they compute. Inside a
+`joblib.parallel_config` of another backend they run wherever that backend runs them, and get the
+table through a memory map, or over the network, once for all tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from numbers import Integral
+from typing import Any, TypeVar
+
+import joblib
+import numpy as np
+from joblib.parallel import get_active_backend
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from softbins.nn.settings import Progress
+from softbins.nn.stopping import Stop
+from softbins.tabular.device import one_thread
+
+Array = NDArray[np.generic]
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def check_jobs(n_jobs: Any) -> None:
+    """Raise unless it is a number of jobs: None, or a whole number other than 0."""
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and n_jobs != 0):
+        raise ValueError(
+            f"n_jobs: need a whole number of at least 1, -1 for all cores, or None, got {n_jobs!r}"
+        )
+
+
+def number_of_jobs(n_jobs: int | None) -> int:
+    """How many jobs that means here.
+
+    "All cores" is one where another joblib has spread its own work over them already.
+    """
+    check_jobs(n_jobs)
+    backend, in_context = get_active_backend()
+    wanted = in_context if n_jobs is None else n_jobs
+    wanted = backend.default_n_jobs if wanted is None else wanted
+    runner = get_active_backend(prefer="threads")[0]
+    if wanted < 0 and (runner.nesting_level or 0) > 0:
+        return 1
+    return int(runner.effective_n_jobs(wanted))
+
+
+@contextmanager
+def scattered(arrays: Sequence[Array | None]) -> Iterator[None]:
+    """Inside, every worker of a Dask cluster has these arrays; elsewhere nothing is needed.
+
+    With one copy on each worker, none is lost if a worker is.
+    """
+    client = getattr(get_active_backend()[0], "client", None)
+    if client is None:
+        yield
+        return
+    found = [array for array in arrays if array is not None]
+    with joblib.parallel_config(backend="dask", client=client, scatter=found):
+        yield
+
+
+def run_tasks(
+    function: Callable[..., Result],
+    shared: Sequence[Any],
+    tasks: Sequence[Task],
+    *,
+    n_jobs: int | None,
+    progress: Sequence[Progress | None] | None = None,
+    stop: Stop | None = None,
+) -> list[Result]:
+    """Call ``function(*shared, task, progress, stop)`` for every task, and return all results.
+
+    `progress` has what each task is to call after every epoch, which reaches only tasks that run
+    in threads. If a task fails, or this is interrupted, the others are asked to stop.
+    """
+    stop = Stop() if stop is None else stop
+    shows = list(progress or [None] * len(tasks))
+    if not getattr(get_active_backend(prefer="threads")[0], "supports_sharedmem", False):
+        shows = [None] * len(tasks)
+    spread = joblib.Parallel(number_of_jobs(n_jobs), prefer="threads", batch_size=1, mmap_mode="c")
+    try:
+        found: list[Result] = spread(
+            joblib.delayed(_with_one_thread)(function, *shared, task, show, stop)
+            for task, show in zip(tasks, shows, strict=True)
+        )
+    except BaseException:
+        stop.ask()
+        raise
+    return found
+
+
+def _with_one_thread(function: Callable[..., Result], *arguments: Any) -> Result:
+    """What a function returns that computes in this thread alone.
+
+    A limit of one thread means that OpenMP has no others, which would wait for work busily.
+    """
+    with one_thread(), threadpool_limits(1, "openmp"):
+        return function(*arguments)
