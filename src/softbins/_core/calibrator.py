@@ -53,16 +53,25 @@ class LogOddsMap:
         return _interpolated(log_odds, self.after, self.before)
 
     @classmethod
-    def fit(cls, points: Array, weight: Array) -> LogOddsMap:
+    def fit(
+        cls,
+        points: Array,
+        weight: Array,
+        rows: float | None = None,
+        two_sided: float | None = None,
+    ) -> LogOddsMap:
         """The map that makes the log odds of rows those of the uniform distribution.
 
         Each row has a weight (n,), and is spread over several points (n, m). The i-th smallest of
         n probabilities becomes i / (n + 1), as it would for a new row that is exchangeable with
         them. The fewer rows, the more the map is that of the distance from the median, on both
-        sides alike.
+        sides alike, unless it is said by how much the sides are to differ, from 0 to 1. If `rows`
+        is given, the points stand for so many.
         """
-        rows = weight.sum() ** 2 / np.square(weight).sum()  # as many of equal weight say as much
-        two_sided = rows / (rows + ROWS_FOR_TWO_SIDES)
+        if rows is None:  # as many of equal weight say as much
+            rows = weight.sum() ** 2 / np.square(weight).sum()
+        if two_sided is None:
+            two_sided = rows / (rows + ROWS_FOR_TWO_SIDES)
         each = np.repeat(weight, points.shape[1]) / (points.shape[1] * weight.sum())
         flat = points.ravel().clip(-MAX_FITTED_LOG_ODDS, MAX_FITTED_LOG_ODDS)
         both = np.concatenate([flat, -flat])

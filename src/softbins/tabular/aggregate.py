@@ -8,6 +8,7 @@ known, and how cumulative probabilities are mapped so that quantiles hold what t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +20,13 @@ from torch import Tensor
 from softbins._core.calibrator import LogOddsMap
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
-from softbins.tabular.calibrate import HeldOut, calibrated, fit_calibration, on_lattice
+from softbins.tabular.calibrate import (
+    HeldOut,
+    calibrated,
+    fit_calibration,
+    on_lattice,
+    update_calibration,
+)
 from softbins.tabular.defaults import CalibrationDefaults, Defaults
 from softbins.tabular.objectives import TwoHeadObjective, distribution_part
 from softbins.tabular.sharpness import choose_splits, rows_per_chunk, split_bins, spread_evenly
@@ -74,7 +81,7 @@ class Aggregator:
     `tree_share` is the weight of the trees in the mean. Bins are cut into `bin_splits` parts,
     cumulative probabilities mapped by `calibration`, and histograms moved to the mean. If
     `is_lattice`, bins are cells about the only values that there are. `rows` held-out rows have
-    told all this.
+    told all this, or fewer where older ones are forgotten.
     """
 
     objective: Objective = field(compare=False)
@@ -82,7 +89,7 @@ class Aggregator:
     bin_splits: int
     calibration: LogOddsMap | None = None
     is_lattice: bool = False
-    rows: int = 0
+    rows: float = 0
 
     @classmethod
     def fit(
@@ -149,6 +156,25 @@ class Aggregator:
             for chunk, target in pairs
         ]
         return replace(self, calibration=fit_calibration(parts, weights, defaults.rounds))
+
+    def recalibrated(
+        self, chunks: Sequence[Outputs], y: Tensor, half_life: float | None
+    ) -> Aggregator:
+        """The same with a map that recent rows have a say in, the last of them the most.
+
+        Earlier rows are known by the map that they have made, which counts as so many of them.
+        """
+        sizes = [chunk.members.shape[1] for chunk in chunks]
+        pairs = zip(chunks, y.split(sizes), strict=True)
+        parts = [
+            HeldOut.of(self._raw(chunk), self.mean(chunk), target, 1.0, self.is_lattice)
+            for chunk, target in pairs
+        ]
+        age = np.arange(len(y))[::-1]
+        weight = np.ones(len(y)) if half_life is None else 0.5 ** (age / half_life)
+        before = self.rows * (1.0 if half_life is None else 0.5 ** (len(y) / half_life))
+        calibration = update_calibration(parts, weight, self.calibration, before)
+        return replace(self, calibration=calibration, rows=before + float(weight.sum()))
 
     def chunks(self, outputs: Outputs) -> list[Outputs]:
         """The outputs some rows at a time, as many as are quick to work with."""

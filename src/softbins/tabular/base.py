@@ -77,8 +77,12 @@ class StackedRegressor(
         Self
             The fitted estimator. If fitting fails, the estimator stays as it was.
         """
+        return self._fit_rows(X, y, sample_weight)
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None, **order: Any) -> Self:
+        """Train on a table whose rows may belong together; see `RowOrder.of`."""
         fitted_at = time_of_fit()
-        data, names = self._training_data(X, y, sample_weight)
+        data, names = self._training_data(X, y, sample_weight, **order)
         with one_thread():
             fitted, scores = self._fit(data)
         fitted["provenance_"] = Provenance.of_fit(
@@ -92,13 +96,13 @@ class StackedRegressor(
         return self
 
     def _training_data(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, **order: Any
     ) -> tuple[TrainingData, dict[str, Any]]:
         """The encoded table, and what scikit-learn found out about the names of its columns."""
         # Validation writes to the estimator it is given, which must not change if fitting fails.
         probe = type(self)()
         data = validation.training_data(
-            probe, X, y, sample_weight, categorical_features=self.categorical_features
+            probe, X, y, sample_weight, categorical_features=self.categorical_features, **order
         )
         names = ("n_features_in_", "feature_names_in_")
         return data, {name: getattr(probe, name) for name in names if hasattr(probe, name)}

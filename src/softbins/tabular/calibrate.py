@@ -26,6 +26,8 @@ from softbins.histogram import Histogram
 
 Array = NDArray[np.float64]
 
+POINTS_OF_A_MAP = 200  # that stand for the rows which a map was made of
+
 
 def calibrated(raw: Histogram, mean: Tensor, calibration: LogOddsMap | None) -> Histogram:
     """The histograms after the map, if there is one, and moved to their means."""
@@ -83,6 +85,24 @@ def fit_calibration(parts: Sequence[HeldOut], weight: Array, rounds: int) -> Log
         found = LogOddsMap.fit(points, weight)
     assert found is not None
     return found
+
+
+def update_calibration(
+    parts: Sequence[HeldOut], weight: Array, before: LogOddsMap | None, rows: float
+) -> LogOddsMap:
+    """A map for new rows and the `rows` earlier ones that the present map stands for.
+
+    The mean stays where it is, so that errors in one direction cannot be undone: what counts is
+    how far from the median targets lie, on either side.
+    """
+    points = _joined([part.points(before) for part in parts])
+    level = (np.arange(POINTS_OF_A_MAP) + 0.5) / POINTS_OF_A_MAP
+    odds = torch.from_numpy(np.log(level / (1 - level)))
+    earlier = (odds if before is None else before.inverse(odds)).numpy()
+    known = np.broadcast_to(earlier[:, None], (POINTS_OF_A_MAP, points.shape[1]))
+    weights = np.concatenate([np.full(POINTS_OF_A_MAP, rows / POINTS_OF_A_MAP), weight])
+    total = rows + weight.sum()
+    return LogOddsMap.fit(np.concatenate([known, points]), weights, rows=total, two_sided=0.0)
 
 
 def _joined(parts: Sequence[Array]) -> Array:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from softbins.tabular.columns import Columns
+from softbins.tabular.row_order import RowOrder
 
 Array = NDArray[np.float64]
 
@@ -16,13 +17,14 @@ Array = NDArray[np.float64]
 class TrainingData:
     """Encoded features (n, inputs), targets (n,) and weights (n,) of the rows that count.
 
-    `columns` says how the columns of X became features.
+    `columns` says how the columns of X became features, `order` which rows belong together.
     """
 
     columns: Columns
     features: Array
     target: Array
     weight: Array | None
+    order: RowOrder = field(default_factory=RowOrder)
 
     @property
     def n_rows(self) -> int:

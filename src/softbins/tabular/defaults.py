@@ -53,6 +53,8 @@ class FoldDefaults:
     rows all of them are needed for calibration; with many, pairs are closer to the ensemble."""
     max_judges: int = 10_000
     """Held-out rows, of all folds together, that calibrate. More change nothing that is seen."""
+    time_share: float = 0.5
+    """Share of the rows, the latest, that are held out block by block where rows have a time."""
     min_rows_without_duplicates: int = 30
     """Rows that have to be left of a fold after duplicates are taken out: fewer judge nothing."""
 
@@ -209,7 +211,7 @@ class CalibrationDefaults:
     """Probabilities of held-out rows, of all bins together, that calibration works with."""
     rounds: int = 3
     """Rounds in which calibration and the move to the mean agree."""
-    chosen_numbers: float = 8.0
+    chosen_numbers: float = 4.0
     """Numbers that the same rows have chosen (epochs, trees, shares), for which their errors are
     too small, as Akaike's final prediction error has it."""
     max_saved: float = 0.5

@@ -123,11 +123,8 @@ def _fit_constant(
 
 
 def draw_folds(data: TrainingData, chosen: Hyperparameters, seed: int) -> Folds:
-    """The rows that members leave out, without those that stand in other folds as well."""
-    defaults = chosen.defaults.folds
-    folds = Folds.random(data.n_rows, chosen.members, seed, defaults)
-    least = defaults.min_rows_without_duplicates
-    return folds.without_duplicates(data.features, data.target, least)
+    """The rows that members leave out."""
+    return Folds.draw(data, chosen.members, seed, chosen.defaults.folds)
 
 
 def grow(
@@ -290,7 +287,9 @@ def _train(
         head=head,
     )
     tasks = group_tasks(task, member_groups(chosen.members, chosen.group_size, folds))
-    rule = chosen.defaults.training.pruning if chosen.prune_members else None
+    # The fold that is left after pruning is the earliest, where rows have a time.
+    prune = chosen.prune_members and data.order.is_random
+    rule = chosen.defaults.training.pruning if prune else None
     share = chosen.defaults.times.networks
     return *train_members(workshop, tasks, folds, rule, share), task
 

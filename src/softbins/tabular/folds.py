@@ -2,6 +2,10 @@
 
 Rows are shuffled and cut into folds. A member leaves one fold out of its training; that fold then
 stops its training and calibrates what it predicts. Folds and members are known by their number.
+
+Rows that belong together, such as those of one patient, stay in one fold. Where rows have a time,
+folds are blocks of it, and members learn from the rows before their block alone: they are judged
+as they will be used, by what comes after.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -16,9 +21,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import FoldDefaults
+from softbins.tabular.row_order import Splits
 
 Array = NDArray[np.float64]
+
+MAX_LOST_SHARE = 0.01  # of the rows of a member, for all members to have as many batches
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +35,32 @@ class Folds:
     """Folds of a table with `n_rows` rows, and the number of the fold that each member leaves out.
 
     `parts[f]` are the indices of the rows of fold f, in random order. The first `max_judges` of
-    them are the fold's judges: enough to calibrate with, where there are very many rows.
+    them are the fold's judges: enough to calibrate with, where there are very many rows. Who
+    leaves out fold f learns from the rows `training[f]`, or from all others if that is None.
     """
 
     n_rows: int
     parts: list[Tensor]
     fold_of_member: list[int]
     max_judges: int
+    training: list[Tensor] | None = None
+
+    @classmethod
+    def draw(cls, data: TrainingData, members: int, seed: int, defaults: FoldDefaults) -> Self:
+        """Folds for a table: by its own order of time or its groups, if it has some, or random.
+
+        Random folds are without the rows that stand in other folds as well.
+        """
+        order = data.order
+        if order.splits is not None:
+            return cls.given(order.splits, data.n_rows, members, seed, defaults)
+        if order.time is not None:
+            return cls.in_time(order.time, members, seed, defaults)
+        if order.groups is not None:
+            return cls.of_groups(order.groups, members, seed, defaults)
+        folds = cls.random(data.n_rows, members, seed, defaults)
+        least = defaults.min_rows_without_duplicates
+        return folds.without_duplicates(data.features, data.target, least)
 
     @classmethod
     def random(cls, n_rows: int, members: int, seed: int, defaults: FoldDefaults) -> Self:
@@ -43,11 +71,66 @@ class Folds:
         """
         _check_enough_rows(n_rows, members)
         order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed))
-        paired = n_rows > defaults.max_unpaired_rows and members % 2 == 0
-        used = members // 2 if paired else members
+        used = _folds_in_use(n_rows, members, defaults)
         parts = order.tensor_split(min(max(defaults.count, used), n_rows))[:used]
-        numbers = [member % used for member in range(members)]
-        return cls(n_rows, list(parts), numbers, defaults.max_judges // used)
+        return cls._of_parts(n_rows, list(parts), members, defaults)
+
+    @classmethod
+    def _of_parts(
+        cls,
+        n_rows: int,
+        parts: list[Tensor],
+        members: int,
+        defaults: FoldDefaults,
+        training: list[Tensor] | None = None,
+    ) -> Self:
+        numbers = [member % len(parts) for member in range(members)]
+        return cls(n_rows, parts, numbers, defaults.max_judges // len(parts), training)
+
+    @classmethod
+    def of_groups(
+        cls, groups: NDArray[np.int64], members: int, seed: int, defaults: FoldDefaults
+    ) -> Self:
+        """Folds that each hold whole groups, numbered from 0, about as many rows in each."""
+        generator = np.random.default_rng(seed)
+        sizes = np.bincount(groups)
+        count = max(defaults.count, _folds_in_use(len(groups), members, defaults))
+        if len(sizes) < 2:
+            raise ValueError("groups: all rows are in one group, which leaves none to be judged by")
+        fold_of_group = _balanced(sizes, min(count, len(sizes)), generator)
+        of_row = fold_of_group[groups]
+        order = generator.permutation(len(groups))
+        used = min(_folds_in_use(len(groups), members, defaults), len(sizes))
+        parts = [torch.from_numpy(order[of_row[order] == fold]) for fold in range(used)]
+        return cls._of_parts(len(groups), parts, members, defaults)
+
+    @classmethod
+    def in_time(cls, time: Array, members: int, seed: int, defaults: FoldDefaults) -> Self:
+        """Blocks of the latest rows, each of them after all rows that its members learn from."""
+        generator = np.random.default_rng(seed)
+        order = np.argsort(time, kind="stable")
+        wanted = _folds_in_use(len(time), members, defaults)
+        first = (1 - defaults.time_share) * len(time)
+        cuts = np.linspace(first, len(time), wanted + 1)[:-1].round().astype(np.int64)
+        # Rows of one time are never cut apart.
+        cuts = np.unique(np.searchsorted(time[order], time[order][cuts]))
+        ends = [*cuts[cuts > 0].tolist(), len(time)]
+        if len(ends) < 2:
+            raise ValueError("time: all rows have about the same, which leaves no earlier ones")
+        training = [torch.from_numpy(np.sort(order[:end])) for end in ends[:-1]]
+        blocks = [generator.permutation(order[a:b]) for a, b in pairwise(ends)]
+        parts = [torch.from_numpy(block) for block in blocks]
+        return cls._of_parts(len(time), parts, members, defaults, training)
+
+    @classmethod
+    def given(
+        cls, splits: Splits, n_rows: int, members: int, seed: int, defaults: FoldDefaults
+    ) -> Self:
+        """Folds that somebody has chosen, as pairs of training and held-out rows."""
+        generator = torch.Generator().manual_seed(seed)
+        used = splits[-members:]
+        parts = [test[torch.randperm(len(test), generator=generator)] for _, test in used]
+        return cls._of_parts(n_rows, parts, members, defaults, [train for train, _ in used])
 
     @property
     def held_out(self) -> list[Tensor]:
@@ -66,22 +149,31 @@ class Folds:
     def training_rows(self, batch_size: int) -> list[Tensor]:
         """The rows that each member trains on, in the table's order.
 
-        A stack needs as many batches for all members: where a fold is a row smaller than others
-        and that would make the difference of a batch, the longer lists lose their last row.
+        A stack needs as many batches for all members. Where a fold is a few rows smaller than
+        others, the longer lists lose their last rows. Where lists differ by more, the shorter ones
+        begin again at their first row.
         """
+        rows = [self.rows_for(fold) for fold in range(len(self.parts))]
+        fewest, most = min(map(len, rows)), max(map(len, rows))
+        if math.ceil(fewest / batch_size) < math.ceil(most / batch_size):
+            close = most - fewest <= MAX_LOST_SHARE * most
+            rows = [_of_length(part, fewest if close else most) for part in rows]
+        return [rows[fold] for fold in self.fold_of_member]
+
+    def rows_for(self, fold: int) -> Tensor:
+        """The rows that members learn from which leave out this fold, in the table's order."""
+        if self.training is not None:
+            return self.training[fold]
         everything = torch.ones(self.n_rows, dtype=torch.bool)
-        others = [everything.index_fill(0, part, False).nonzero().flatten() for part in self.parts]
-        if len({math.ceil(len(part) / batch_size) for part in others}) > 1:
-            fewest = min(map(len, others))
-            others = [part[:fewest] for part in others]
-        return [others[fold] for fold in self.fold_of_member]
+        return everything.index_fill(0, self.parts[fold], False).nonzero().flatten()
 
     def of_members(self, members: Sequence[int]) -> Self:
         """Folds for some of the members only, and only those folds that they leave out."""
         kept = list(dict.fromkeys(self.fold_of_member[member] for member in members))
         numbers = [kept.index(self.fold_of_member[member]) for member in members]
         parts = [self.parts[fold] for fold in kept]
-        return replace(self, parts=parts, fold_of_member=numbers)
+        training = None if self.training is None else [self.training[fold] for fold in kept]
+        return replace(self, parts=parts, fold_of_member=numbers, training=training)
 
     def without_duplicates(self, features: Array, target: Array, min_rows: int) -> Self:
         """The folds without rows that stand outside of their fold as well.
@@ -96,6 +188,29 @@ class Folds:
         reduced = [_only_inside(part, key, total) for part in self.parts]
         pairs = zip(reduced, self.parts, strict=True)
         return replace(self, parts=[new if len(new) >= min_rows else old for new, old in pairs])
+
+
+def _folds_in_use(n_rows: int, members: int, defaults: FoldDefaults) -> int:
+    """How many folds are left out: one for each member, or for two where there are rows enough."""
+    paired = n_rows > defaults.max_unpaired_rows and members % 2 == 0
+    return members // 2 if paired else members
+
+
+def _balanced(
+    sizes: NDArray[np.int64], count: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """A fold for each group: the largest first, each to the fold with the fewest rows so far."""
+    fold_of_group = np.zeros(len(sizes), dtype=np.int64)
+    rows = np.zeros(count)
+    for group in sorted(generator.permutation(len(sizes)), key=lambda g: -sizes[g]):
+        fold_of_group[group] = smallest = int(rows.argmin())
+        rows[smallest] += sizes[group]
+    return fold_of_group
+
+
+def _of_length(rows: Tensor, length: int) -> Tensor:
+    """The first rows, or all of them again and again, until there are so many."""
+    return rows[torch.arange(length) % len(rows)]
 
 
 def _check_enough_rows(n_rows: int, members: int) -> None:

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, Self
 
+import torch
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from softbins._core.checks import numeric_column, require_number
 from softbins.bins import Bias, Bins
 from softbins.histogram import Histogram
 from softbins.nn.embedded import EmbeddedMLP
@@ -90,6 +92,9 @@ class HistogramRegressor(StackedRegressor):
         Passes over the data, at most.
     max_seconds : float, optional
         Time for the training of the networks, at most. Trees that take longer are left out.
+    folds : splitter or sequence of pairs, optional
+        Which rows are held out, where `groups` and `time` of `fit` do not say it: a splitter of
+        scikit-learn, or pairs of indices of rows to learn from and rows to hold out.
     early_stopping : bool, default=True
         Whether members leave out rows. If not, all rows train all members, there are no trees,
         and nothing is calibrated.
@@ -160,6 +165,7 @@ class HistogramRegressor(StackedRegressor):
     objective = "hl-gaussian"
     _defaults = DEFAULTS
     network_: EmbeddedMLP
+    aggregator_: Aggregator | None
 
     def __init__(
         self,
@@ -184,6 +190,7 @@ class HistogramRegressor(StackedRegressor):
         batch_size: int | Auto = "auto",
         max_epochs: int | Auto = "auto",
         max_seconds: float | None = None,
+        folds: Any = None,
         early_stopping: bool = True,
         patience: int | Auto = "auto",
         monitor: Monitor = "rmse",
@@ -213,6 +220,7 @@ class HistogramRegressor(StackedRegressor):
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.max_seconds = max_seconds
+        self.folds = folds
         self.early_stopping = early_stopping
         self.patience = patience
         self.monitor = monitor
@@ -249,6 +257,82 @@ class HistogramRegressor(StackedRegressor):
 
     # Fitting
 
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: Any = None,
+        time: Any = None,
+    ) -> Self:
+        """Train on a table.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Features. Gaps (NaN) are allowed. In a data frame of pandas or polars, text,
+            categories and booleans are taken as well, so that no encoder is needed. A sparse
+            matrix is made dense, up to 1 GB.
+        y : array of shape (n_samples,)
+            Targets, finite numbers.
+        sample_weight : array of shape (n_samples,), optional
+            How much each row counts, relative to the others. A row of weight 0 is no row.
+        groups : array of shape (n_samples,) or str, optional
+            A label for each row, or the name of a column of X. Rows of one group, such as those
+            of one patient, are held out together, so that intervals hold for new groups.
+        time : array of shape (n_samples,) or str, optional
+            When each row was, as dates or numbers, or the name of a column of X. Rows that are
+            held out are later than those that the members learnt from which they judge.
+
+        Returns
+        -------
+        Self
+            The fitted estimator. If fitting fails, the estimator stays as it was.
+        """
+        return self._fit_rows(X, y, sample_weight, **self._order(groups, time))
+
+    def _order(self, groups: Any, time: Any) -> dict[str, Any]:
+        """What says which rows are held out together."""
+        order = {"groups": groups, "time": time, "folds": self.folds}
+        given = [name for name, value in order.items() if value is not None]
+        if given and not self.early_stopping:
+            raise ValueError(f"{given[0]}: no rows are held out without early_stopping")
+        return order
+
+    def recalibrate(self, X: Any, y: Any, half_life: float | None = None) -> Self:
+        """Calibrate the predicted distributions anew by recent rows, without training.
+
+        The rows are those that came after the fit, in their order. Networks, trees and means stay
+        as they are. Call it as often as rows come in: every row counts once.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Features, with the columns that `fit` had.
+        y : array of shape (n_samples,)
+            The true targets.
+        half_life : float, optional
+            Rows after which an older row counts half as much. None forgets nothing.
+
+        Returns
+        -------
+        Self
+            The same estimator with new calibration. If anything fails, it stays as it was.
+        """
+        check_is_fitted(self)
+        if self.aggregator_ is None:
+            raise ValueError("recalibrate: the model was fitted without rows left out to calibrate")
+        target = torch.from_numpy(numeric_column("y", y))
+        if half_life is not None:
+            half_life = require_number("half_life", half_life)
+        with one_thread():
+            outputs = list(self._small_outputs(X))
+            found = sum(part.members.shape[1] for part in outputs)
+            if found != len(target):
+                raise ValueError(f"y: need a target for each of {found} rows, got {len(target)}")
+            self.aggregator_ = self.aggregator_.recalibrated(outputs, target, half_life)
+        return self
+
     def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
         with progress_bar(self.progress) as show:
             watch = Watch(show, Stop(self.max_seconds))
@@ -271,7 +355,14 @@ class HistogramRegressor(StackedRegressor):
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def tune(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def tune(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        groups: Any = None,
+        time: Any = None,
+    ) -> Self:
         """Choose blur, weight decay, bins and sigma for this table, then fit with them.
 
         Candidates are trained side by side on two folds, for half as long as `fit` would. A blur
@@ -285,6 +376,8 @@ class HistogramRegressor(StackedRegressor):
             Targets, finite numbers.
         sample_weight : array of shape (n_samples,), optional
             How much each row counts, relative to the others.
+        groups, time : array of shape (n_samples,) or str, optional
+            What rows have to do with each other, as for `fit`.
 
         Returns
         -------
@@ -292,13 +385,13 @@ class HistogramRegressor(StackedRegressor):
             The fitted regressor, with the chosen parameters set; `tuning_` has all that was
             tried. If tuning or fitting fails, the regressor stays as it was.
         """
-        data, _ = self._training_data(X, y, sample_weight)
+        data, _ = self._training_data(X, y, sample_weight, **self._order(groups, time))
         with one_thread(), progress_bar(self.progress) as show:
             watch = Watch(show, Stop(self.max_seconds))
             tuned = tune_table(data, self._resolved(data), self._seed(), watch)
         before = {name: getattr(self, name) for name in tuned.parameters}
         try:
-            self.set_params(**tuned.parameters).fit(X, y, sample_weight)
+            self.set_params(**tuned.parameters).fit(X, y, sample_weight, groups, time)
         except BaseException:
             self.set_params(**before)
             raise

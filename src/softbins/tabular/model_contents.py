@@ -65,7 +65,7 @@ def upgraded(header: dict[str, Any]) -> dict[str, Any]:
     # Dropout in hidden layers changed the training only, not what is predicted.
     if header.get("class") == "HistogramRegressor" and isinstance(header.get("parameters"), dict):
         header["parameters"].pop("dropout", None)
-        header["parameters"] = {"lower": None, "upper": None, **header["parameters"]}
+        header["parameters"] = {"lower": None, "upper": None, "folds": None, **header["parameters"]}
     aggregator = header.get("aggregator")
     if isinstance(aggregator, dict) and "temperature" in aggregator:
         raise ValueError(

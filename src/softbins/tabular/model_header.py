@@ -89,6 +89,7 @@ HISTOGRAM_PARAMETERS: dict[str, Rule] = PARAMETERS_OF_BOTH | {
     "hidden": _or_auto(COUNTS),
     "preset": OneOf(get_args(Preset)),
     "bins": _or_auto(COUNT, EDGES),
+    "folds": OneOf((None,)),
     "lower": Optional(NUMBER),
     "upper": Optional(NUMBER),
     "blur": Optional(_or_auto(NOT_NEGATIVE)),
@@ -138,7 +139,7 @@ AGGREGATOR = Fields(
         "tree_share": Number(0, 1),
         "bin_splits": Whole(1, MAX_BIN_SPLITS),
         "is_lattice": OneOf((False, True)),
-        "rows": COUNT,
+        "rows": NOT_NEGATIVE,
         "calibration": Optional(Fields({"before": KNOTS, "after": KNOTS})),
     }
 )
@@ -160,7 +161,8 @@ PROVENANCE = Fields(
             Fields({"missing": Whole(), "low": Optional(VALUE), "high": Optional(VALUE)})
         ),
         "scores": Fields({}, optional=dict.fromkeys(("mae", "rmse", "crps"), NOT_NEGATIVE)),
-    }
+    },
+    optional={"folds": Text()},
 )
 
 FIELDS_OF_BOTH: dict[str, Rule] = {

@@ -110,6 +110,8 @@ def _give_weights(network: StackedMLP, tensors: dict[str, Tensor], precision: to
 
 def _plain(name: str, value: Any) -> Any:
     """A parameter as JSON. Random generators and callbacks are of no use to a fitted model."""
+    if name == "folds":
+        return None
     if isinstance(value, Bins):
         return {"edges": value.edges.tolist()}
     if isinstance(value, (np.generic, np.ndarray)):

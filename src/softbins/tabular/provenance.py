@@ -78,6 +78,9 @@ class Provenance:
         look alike to it.
     columns : tuple of ColumnSummary
         What the rows had in each column.
+    folds : str
+        Which rows were held out: "random" ones, whole "groups", later ones than others ("time"),
+        or as "given"; with the name of the column that says it, where there is one.
     scores : dict
         Errors on rows that were held out, by name; empty if none were. For `HistogramRegressor`
         "mae", "rmse" and "crps", of all held-out rows, each predicted by the networks and trees
@@ -101,6 +104,7 @@ class Provenance:
     rows: int
     fingerprint: str
     columns: tuple[ColumnSummary, ...]
+    folds: str = "random"
     scores: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -124,6 +128,7 @@ class Provenance:
             rows=data.n_rows,
             fingerprint=fingerprint(data),
             columns=_summaries_of_data(data),
+            folds=data.order.text,
             # By name, as in a file.
             scores={name: scores[name] for name in sorted(scores) if np.isfinite(scores[name])},
         )

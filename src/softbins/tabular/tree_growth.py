@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,13 +32,14 @@ class GrownTrees:
     """A forest, and what its trees predict for rows that are new to them.
 
     `held_out` are predictions for the judges of all folds in turn, `targets` the true values
-    there, and `error` is the root of the mean squared error.
+    there, and `error` is the root of the mean squared error. `rounds` trees are in each ensemble.
     """
 
     forest: Forest
     held_out: Array
     targets: Array
     error: float
+    rounds: int
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ class TreeBudget:
 
 @dataclass(frozen=True)
 class EnsembleTask:
-    """One boosted ensemble: the rows that it leaves out, those that judge it, and how it grows."""
+    """One boosted ensemble: the rows that it learns from, those that judge it, how it grows."""
 
-    fold: NDArray[np.int64]
+    rows: NDArray[np.int64]
     judges: NDArray[np.int64]
     model: HistGradientBoostingRegressor
     seconds: float
@@ -103,7 +104,22 @@ def grow_trees(
         text = f"max_seconds: trees need more than {budget.max_seconds:.2g} seconds"
         warn_user(f"{text} and were left out")
         return None
-    return _chosen_rounds(data, folds, done)
+    grown_trees = _chosen_rounds(data, folds, done)
+    if folds.training is None:
+        return grown_trees
+    return replace(grown_trees, forest=_grown_from_all_rows(data, tasks, grown_trees, budget))
+
+
+def _grown_from_all_rows(
+    data: TrainingData, tasks: Sequence[EnsembleTask], known: GrownTrees, budget: TreeBudget
+) -> Forest:
+    """A forest of as many rounds, from all rows, where no ensemble has learnt from some of them."""
+    x, y, weight = data.features, data.target, data.weight
+    models = [task.model for task in tasks[-budget.ensembles :]]
+    for model in models:
+        model.set_params(loss="squared_error", max_iter=known.rounds)
+        model.fit(x, y, None if weight is None else weight / weight.mean())
+    return Forest.of(models, known.rounds)
 
 
 def _tasks(
@@ -113,14 +129,15 @@ def _tasks(
     count = each * len(folds.parts)
     rounds_of_jobs = math.ceil(count / number_of_jobs(budget.n_jobs))
     tasks: list[EnsembleTask] = []
-    for fold, judges in zip(folds.parts, folds.judges, strict=True):
-        shape = (data.n_rows - len(fold), data.features.shape[1])
+    for fold, judges in enumerate(folds.judges):
+        rows = folds.rows_for(fold).numpy()
+        shape = (len(rows), data.features.shape[1])
         for _ in range(each):
             number = len(tasks)
             model = _model(shape, number, seed + number, budget.speedup, defaults)
             seconds = budget.max_seconds / rounds_of_jobs
             half = math.ceil(model.max_iter / 2)
-            tasks.append(EnsembleTask(fold.numpy(), judges.numpy(), model, seconds, half))
+            tasks.append(EnsembleTask(rows, judges.numpy(), model, seconds, half))
     return tasks
 
 
@@ -138,7 +155,7 @@ def grow_ensemble(
     """
     if stop.reached:
         return None
-    used = np.setdiff1d(np.arange(len(y)), task.fold)
+    used = task.rows
     weights = None if weight is None else weight[used] / weight[used].mean()
     model = task.model.set_params(loss=stoppable_loss(task, stop.within(task.seconds), weights))
     try:
@@ -196,7 +213,7 @@ def _chosen_rounds(
     errors = np.average(squared, 1, None if weight is None else weight[index])
     best = int(errors.argmin())
     forest = Forest.of([model for model, _ in grown], best + 1)
-    return GrownTrees(forest, predicted[best], y[index], float(np.sqrt(errors[best])))
+    return GrownTrees(forest, predicted[best], y[index], float(np.sqrt(errors[best])), best + 1)
 
 
 def _model(

@@ -16,6 +16,7 @@ from softbins._core.checks import refuse_dates, weight_column
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
 from softbins.tabular.frames import HOW_TO_PASS_CATEGORIES, Array, frame_library
+from softbins.tabular.row_order import RowOrder
 
 MAX_DENSE_BYTES = 10**9  # of a sparse matrix as an array of all its numbers
 MAX_TARGET = 1e37  # that float32 can train, and one over the smallest spread of targets
@@ -24,9 +25,17 @@ MIN_WEIGHT = 1e-18
 
 
 def training_data(
-    estimator: Any, X: Any, y: Any, weight: ArrayLike | None, categorical_features: Any
+    estimator: Any,
+    X: Any,
+    y: Any,
+    weight: ArrayLike | None,
+    categorical_features: Any,
+    **order: Any,
 ) -> TrainingData:
-    """The rows that count, encoded; scikit-learn's checks write names of columns to `estimator`."""
+    """The rows that count, encoded; scikit-learn's checks write names of columns to `estimator`.
+
+    What `order` may be says `RowOrder.of`.
+    """
     listed = categorical_features is not None and not isinstance(categorical_features, str)
     _refuse_date_targets(y)
     X, y = _checked(estimator, X, y, text=listed)
@@ -44,6 +53,7 @@ def training_data(
         features=columns.transform(X)[used],
         target=target[used],
         weight=None if weights is None else weights[used],
+        order=RowOrder.of(X, target, **order).rows(used) if order else RowOrder(),
     )
 
 
