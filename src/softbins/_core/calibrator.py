@@ -52,6 +52,12 @@ class LogOddsMap:
         """The log odds that are mapped to these."""
         return _interpolated(log_odds, self.after, self.before)
 
+    def then(self, other: LogOddsMap) -> LogOddsMap:
+        """The two maps, this one first, as one, at the knots of the other."""
+        after = np.linspace(other.after[0], other.after[-1], MAX_KNOTS)
+        before = self.inverse(other.inverse(torch.from_numpy(after))).numpy()
+        return LogOddsMap(tuple(_increasing(before).tolist()), tuple(after.tolist()))
+
     @classmethod
     def fit(
         cls,

@@ -19,6 +19,8 @@ MEAN_TOLERANCE = 1e-10
 MAX_SEARCH_STEPS = 60
 EXPORTED_SEARCH_STEPS = 6
 LEAST_SLOPE = 1e-3
+TINY = torch.finfo(torch.float64).tiny
+MAX_FAR = 1e-3  # probability that may be carried far where atoms are multiplied
 
 
 class Cumulative(NamedTuple):
@@ -52,12 +54,44 @@ class Cumulative(NamedTuple):
 def moved_to_mean(probs: Tensor, bins: Bins, mean: Tensor) -> Tensor:
     """Probabilities (n, k) in float64, moved along the bins until they have the means (n,).
 
-    All that is not in atoms is shifted by one distance, and stops at the first or last edge. What
-    atoms have is changed only as far as this leaves the mean short.
+    They are shifted by one distance, and stop at the first or last edge. Atoms cannot move. Where
+    there are some, all but them is shifted and their weight made to fit; half of the result is
+    what multiplying all probabilities by exp(t y) gives, unless that carries some of them far.
     """
     wanted = mean.clamp(*_reachable(bins))
     if bins.atoms is None:
         return _shifted_to(probs, bins.edges, wanted)
+    tilted = _reweighted(probs, bins.centers.expand(probs.shape), wanted)
+    shifted = _shifted_around_atoms(probs, bins, wanted)
+    both = (tilted + shifted) / 2
+    far = _carries_far(probs, both, bins, (wanted - probs @ bins.centers).abs())
+    return torch.where(far.unsqueeze(-1), shifted, both)
+
+
+def _carries_far(probs: Tensor, moved: Tensor, bins: Bins, distance: Tensor) -> Tensor:
+    """Whether more than a thousandth went farther than the distance and a quartile range."""
+    before, after = Cumulative.of(probs).below, Cumulative.of(moved).below
+    low, high = (_first_edge(before, bins.edges, level) for level in (0.25, 0.75))
+    reach = (distance + high - low).unsqueeze(-1)
+    ends = [_below_at(after, bins, bins.edges + sign * reach) for sign in (-1, 1)]
+    return ((ends[0] > before + MAX_FAR) | (ends[1] < before - MAX_FAR)).any(-1)
+
+
+def _first_edge(below: Tensor, edges: Tensor, level: float) -> Tensor:
+    """The first edge (n,) with at least so much probability below it."""
+    return edges[(below < level).sum(-1).clamp_max(len(edges) - 1)]
+
+
+def _below_at(below: Tensor, bins: Bins, points: Tensor) -> Tensor:
+    """The probability below points (n, m), counted up to the last edge that they reach."""
+    index = insertion_index(bins.edges, points, right=True) - 1
+    inside = below.gather(-1, index.clamp_min(0))
+    return torch.where(index < 0, 0.0, inside)
+
+
+def _shifted_around_atoms(probs: Tensor, bins: Bins, wanted: Tensor) -> Tensor:
+    """All but the atoms shifted by the distance of the means, and the rest made up by weights."""
+    assert bins.atoms is not None
     wide, atoms = probs[:, ~bins.atoms], probs[:, bins.atoms]
     edges = torch.unique_consecutive(bins.edges)
     share = wide.sum(-1, keepdim=True)
@@ -68,9 +102,6 @@ def moved_to_mean(probs: Tensor, bins: Bins, mean: Tensor) -> Tensor:
     result = torch.empty_like(probs)
     result[:, bins.atoms], result[:, ~bins.atoms] = weights[:, :-1], weights[:, -1:] * moved
     return result
-
-
-TINY = torch.finfo(torch.float64).tiny
 
 
 def _reachable(bins: Bins) -> tuple[Tensor, Tensor]:
@@ -149,7 +180,7 @@ def _reweighted(weights: Tensor, places: Tensor, wanted: Tensor) -> Tensor:
     reach = (high - low).clamp_min(TINY)
     x = (places - low.unsqueeze(-1)) / reach.unsqueeze(-1)
     aim = ((wanted - low) / reach).clamp(1e-9, 1 - 1e-9)
-    logits = weights.clamp_min(1e-12).log()
+    logits = weights.clamp_min(TINY).log()
     bound = torch.full_like(aim, 1e12)
     left, right, tilt = -bound, bound, torch.zeros_like(aim)
     for _ in range(MAX_SEARCH_STEPS if not torch.compiler.is_exporting() else 20):

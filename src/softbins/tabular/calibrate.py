@@ -90,19 +90,20 @@ def fit_calibration(parts: Sequence[HeldOut], weight: Array, rounds: int) -> Log
 def update_calibration(
     parts: Sequence[HeldOut], weight: Array, before: LogOddsMap | None, rows: float
 ) -> LogOddsMap:
-    """A map for new rows and the `rows` earlier ones that the present map stands for.
+    """A map for new rows and the `rows` earlier ones, which the present map has made honest.
 
     The mean stays where it is, so that errors in one direction cannot be undone: what counts is
     how far from the median targets lie, on either side.
     """
     points = _joined([part.points(before) for part in parts])
+    points = points if before is None else before(torch.from_numpy(points)).numpy()
     level = (np.arange(POINTS_OF_A_MAP) + 0.5) / POINTS_OF_A_MAP
-    odds = torch.from_numpy(np.log(level / (1 - level)))
-    earlier = (odds if before is None else before.inverse(odds)).numpy()
-    known = np.broadcast_to(earlier[:, None], (POINTS_OF_A_MAP, points.shape[1]))
+    uniform = np.log(level / (1 - level))[:, None]
+    known = np.broadcast_to(uniform, (POINTS_OF_A_MAP, points.shape[1]))
     weights = np.concatenate([np.full(POINTS_OF_A_MAP, rows / POINTS_OF_A_MAP), weight])
-    total = rows + weight.sum()
-    return LogOddsMap.fit(np.concatenate([known, points]), weights, rows=total, two_sided=0.0)
+    total, every = rows + weight.sum(), np.concatenate([known, points])
+    change = LogOddsMap.fit(every, weights, rows=total, two_sided=0.0)
+    return change if before is None else before.then(change)
 
 
 def _joined(parts: Sequence[Array]) -> Array:
