@@ -55,6 +55,8 @@ class FoldDefaults:
     """Held-out rows, of all folds together, that calibrate. More change nothing that is seen."""
     time_share: float = 0.5
     """Share of the rows, the latest, that are held out block by block where rows have a time."""
+    time_blocks: int = 2
+    """Blocks that these are cut into, at most: about as long as the time that lies ahead."""
     min_rows_without_duplicates: int = 30
     """Rows that have to be left of a fold after duplicates are taken out: fewer judge nothing."""
 

@@ -109,7 +109,7 @@ class Folds:
         """Blocks of the latest rows, each of them after all rows that its members learn from."""
         generator = np.random.default_rng(seed)
         order = np.argsort(time, kind="stable")
-        wanted = _folds_in_use(len(time), members, defaults)
+        wanted = min(defaults.time_blocks, members)
         first = (1 - defaults.time_share) * len(time)
         cuts = np.linspace(first, len(time), wanted + 1)[:-1].round().astype(np.int64)
         # Rows of one time are never cut apart.
