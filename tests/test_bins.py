@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -125,7 +128,9 @@ def test_equality_hash_and_repr():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Bins([0.0, 1.0, 1.0]), r"edges: must increase, but edges\[1\]=1.0 and"),
+        (lambda: Bins([0.0, 1.0, 0.5]), r"edges: must increase, but edges\[1\]=1.0 and"),
+        (lambda: Bins([0.0, 1.0, 1.0, 1.0]), "edges: three from index 1 on are 1.0; an atom has"),
+        (lambda: Bins([0.0, 1.0, 2.0]).with_atoms([3.0]), "values: .*atoms lie between the first"),
         (lambda: Bins([0.0, 2.0, 1.0]), r"edges: must increase"),
         (lambda: Bins([0.0, 1.0]), "at least two bins .* got 2 edges"),
         (lambda: Bins(3.0), r"edges: need one dimension, got shape \(\)"),
@@ -146,3 +151,37 @@ def test_equality_hash_and_repr():
 def test_bad_input_is_named_with_its_value(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+# Atoms
+
+
+def test_two_equal_edges_are_an_atom():
+    bins = Bins([0.0, 0.0, 1.0, 2.0, 2.0, 4.0])
+    assert bins.atoms.tolist() == [True, False, False, True, False]
+    assert bins.widths.tolist() == [0.0, 1.0, 1.0, 0.0, 2.0]
+    assert bins.centers.tolist() == [0.0, 0.5, 1.5, 2.0, 3.0]
+    assert bins.step is None
+    assert repr(bins) == "Bins(3 unequal bins and 2 atoms on [0, 4])"
+
+
+def test_only_the_value_itself_is_in_an_atom():
+    bins = Bins([0.0, 0.0, 1.0, 2.0, 2.0, 4.0, 4.0])
+    y = torch.tensor([-1.0, 0.0, 1e-300, 1.0, 2.0 - 1e-15, 2.0, 2.0 + 1e-15, 4.0, 5.0]).double()
+    assert bins.index(y).tolist() == [0, 0, 1, 2, 2, 3, 4, 5, 5]
+    assert bins.index(torch.tensor([2.0])).tolist() == [3]
+
+
+def test_atoms_are_put_among_bins_and_cut_those_around_them():
+    bins = Bins([0.0, 1.0, 2.0])
+    assert bins.with_atoms([1.5, 0.0, 1.5]).edges.tolist() == [0.0, 0.0, 1.0, 1.5, 1.5, 2.0]
+    assert bins.with_atoms([1.0]).with_atoms([1.0]).edges.tolist() == [0.0, 1.0, 1.0, 2.0]
+    assert bins.atoms is None
+
+
+def test_finer_bins_and_copies_keep_their_atoms():
+    bins = Bins([0.0, 0.0, 1.0, 2.0, 2.0, 4.0])
+    finer = bins.finer(2)
+    assert finer.edges.tolist() == [0.0, 0.0, 0.5, 1.0, 1.5, 2.0, 2.0, 3.0, 4.0]
+    assert pickle.loads(pickle.dumps(bins)) == bins == copy.copy(bins) == copy.deepcopy(bins)
+    assert bins.to("meta").atoms.device.type == "meta"

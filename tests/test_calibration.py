@@ -1,4 +1,4 @@
-"""Temperatures and conformal intervals against theory, on simulated forecasts of known quality."""
+"""Calibration and conformal intervals against theory, on simulated forecasts of known quality."""
 
 import json
 import math
@@ -8,10 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.stats import betabinom, norm
 
 from softbins import Bins, Histogram, scores
-from softbins.calibration import Conformal, Temperature
+from softbins._core.calibrator import LogOddsMap
+from softbins.calibration import Calibrator, Conformal
 
 KINDS = ["shortest", "central"]
 COVERAGES = [0.8, 0.9, 0.95]
@@ -31,6 +33,11 @@ def simulated(rows, seed=0):
     torch.manual_seed(seed)
     truth = normal(np.random.default_rng(seed).uniform(-3, 3, rows))
     return truth, truth.sample()
+
+
+def surer(distribution, confidence):
+    """The forecast with all logits times a number: too sure of itself if that exceeds 1."""
+    return Histogram(distribution.bins, logits=confidence * distribution.logits)
 
 
 def rows_of(distribution, rows):
@@ -67,7 +74,7 @@ def law_of_coverage(held_out, new, coverage):
 def test_coverage_is_what_was_asked_for(kind, held_out, confidence):
     repetitions, new = 200, 100
     truth, y = simulated(repetitions * (held_out + new))
-    forecast = Temperature(1 / confidence).apply(truth)
+    forecast = surer(truth, confidence)
     found = np.zeros((repetitions, len(COVERAGES)))
     for i, start in enumerate(range(0, len(y), held_out + new)):
         old = slice(start, start + held_out)
@@ -201,7 +208,7 @@ def test_intervals_of_two_peaks_contain_each_other_where_the_shortest_do_not():
     assert (high.diff() >= 0).all()
 
 
-EDGES = Bins([-2.0, -1.0, 0.0, 0.5, 3.0, 3.25])
+EDGES = [Bins([-2.0, -1.0, 0.0, 0.5, 3.0, 3.25]), Bins([-2.0, -2.0, 0.0, 1.0, 1.0, 3.25])]
 masses = st.lists(st.sampled_from([0.0, 1e-30, 1e-9, 0.1, 0.3, 1.0]), min_size=5, max_size=5)
 targets = st.one_of(st.integers(-4, 5).map(float), st.floats(-2, 3.25), st.floats(-1e9, 1e9))
 
@@ -213,10 +220,11 @@ targets = st.one_of(st.integers(-4, 5).map(float), st.floats(-2, 3.25), st.float
     kind=st.sampled_from(KINDS),
     dtype=st.sampled_from([torch.float32, torch.float64]),
     repeats=st.integers(1, 3),
+    bins=st.sampled_from(EDGES),
 )
-def test_held_out_rows_are_in_their_own_intervals(rows, coverage, kind, dtype, repeats):
+def test_held_out_rows_are_in_their_own_intervals(rows, coverage, kind, dtype, repeats, bins):
     """What the promise rests on, ties, gaps, one-bin masses and far targets included."""
-    forecast = Histogram(EDGES, probs=torch.tensor([p for p, _ in rows] * repeats, dtype=dtype))
+    forecast = Histogram(bins, probs=torch.tensor([p for p, _ in rows] * repeats, dtype=dtype))
     y = torch.tensor([target for _, target in rows] * repeats, dtype=torch.float64)
     needed = math.ceil((len(y) + 1) * coverage - 1e-9)
     conformal = Conformal.fit(forecast, y, kind)
@@ -294,61 +302,170 @@ def test_intervals_have_the_shape_of_the_batch():
         assert low.dtype == torch.float64
 
 
-# Temperature
+# Calibration
 
 
-@pytest.mark.parametrize("confidence", [0.3, 0.5, 1.0, 2.0, 5.0])
-def test_temperature_undoes_a_known_confidence(confidence):
+def distance_from_uniform(values):
+    """The statistic of Kolmogorov and Smirnov."""
+    steps = np.arange(1, len(values) + 1) / len(values)
+    return np.abs(np.sort(values) - steps).max()
+
+
+# What the statistic of 3000 rows, calibrated by 3000 others, exceeds by chance once in 10^4 times.
+LARGEST_DISTANCE = 2.2 * math.sqrt(1 / 3000 + 1 / 3000)
+WRONG = {
+    "too sure": lambda truth: surer(truth, 4.0),
+    "not sure enough": lambda truth: surer(truth, 0.3),
+    "biased": lambda truth: truth.with_mean(truth.mean + 0.7),
+    "skewed": lambda truth: Histogram(truth.bins, probs=truth.probs * (truth.bins.edges[1:] + 13)),
+    "of another shape": lambda truth: Histogram(truth.bins, probs=truth.probs + 0.02),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_new_rows_are_predicted_honestly(wrong):
     truth, y = simulated(6000)
-    forecast = Temperature(1 / confidence).apply(truth)
-    fitted = Temperature.fit(rows_of(forecast, slice(0, 3000)), y[:3000])
-    assert fitted.t == pytest.approx(confidence, rel=0.12)
-    new = rows_of(forecast, slice(3000, 6000))
-    before, after = scores.crps(new, y[3000:]), scores.crps(fitted.apply(new), y[3000:])
-    if confidence == 1:
-        assert after == pytest.approx(before, rel=0.003)
-    else:
-        assert after < before
+    forecast = WRONG[wrong](truth)
+    old, new = rows_of(forecast, slice(0, 3000)), rows_of(forecast, slice(3000, 6000))
+    honest = Calibrator.fit(old, y[:3000]).apply(new)
+    assert distance_from_uniform(scores.pit(honest, y[3000:])) < LARGEST_DISTANCE
+    assert distance_from_uniform(scores.pit(new, y[3000:])) > 1.5 * LARGEST_DISTANCE
+    assert scores.crps(honest, y[3000:]) < scores.crps(new, y[3000:])
 
 
-@pytest.mark.parametrize("confidence", [0.05, 0.3, 1.0, 5.0])
-@pytest.mark.parametrize("away", [0.7, 1.0, 2.0, 10.0])
-def test_a_search_nearby_finds_the_same_temperature(confidence, away, monkeypatch):
-    truth, y = simulated(1000)
-    forecast = Temperature(1 / confidence).apply(truth)
-    expected, trials = Temperature.fit(forecast, y).t, []
-    crps = scores.crps
-    monkeypatch.setattr(scores, "crps", lambda *a: trials.append(1) or crps(*a))
-    found = Temperature.fit(forecast, y, near=Temperature(away * expected)).t
-    assert found == pytest.approx(expected, rel=0.03)
-    assert len(trials) <= 11
+def test_an_honest_forecast_stays_nearly_as_it_is():
+    truth, y = simulated(6000)
+    honest = Calibrator.fit(rows_of(truth, slice(0, 3000)), y[:3000]).apply(truth)
+    assert (honest.probs.cumsum(-1) - truth.probs.cumsum(-1)).abs().max() < 0.06
+    new = slice(3000, 6000)
+    before, after = (scores.crps(rows_of(d, new), y[new]) for d in (truth, honest))
+    assert after == pytest.approx(before, rel=0.003)
 
 
-def test_temperature_divides_the_logits():
-    probs = torch.tensor([[0.2, 0.8], [0.0, 1.0]], dtype=torch.float64)
-    warmer = Temperature(0.5).apply(Histogram(UNIT, probs=probs))
-    assert Temperature.fit(Histogram(UNIT, probs=probs[1:]), [1.7]).t == 1.0  # nothing to gain
-    assert warmer.probs.tolist() == [pytest.approx([0.04 / 0.68, 0.64 / 0.68]), [0.0, 1.0]]
+@pytest.mark.parametrize("rows", [1, 3, 20, 100, 400])
+def test_intervals_of_few_rows_cover_what_they_say_on_average(rows):
+    truth, y = simulated(300 * (rows + 20), seed=rows)
+    forecast, found = surer(truth, 4.0), []
+    for start in range(0, len(y), rows + 20):
+        old, new = slice(start, start + rows), slice(start + rows, start + rows + 20)
+        honest = Calibrator.fit(rows_of(forecast, old), y[old]).apply(rows_of(forecast, new))
+        found.append(inside(y[new], *honest.interval(0.8)).mean().item())
+    if rows >= 20:
+        assert np.mean(found) == pytest.approx(0.8, abs=0.02)
+    assert np.isfinite(found).all()
 
 
-@settings(max_examples=40)
-@given(rows=st.lists(st.tuples(masses.filter(any), targets), min_size=1, max_size=4))
-def test_temperature_is_never_worse_on_the_fitting_rows(rows):
-    forecast = Histogram(EDGES, probs=torch.tensor([p for p, _ in rows]))
-    y = [target for _, target in rows]
-    fitted = Temperature.fit(forecast, y)
-    assert 1 / 404 < fitted.t < 404
-    before = scores.crps(Temperature().apply(forecast), y)
-    assert scores.crps(fitted.apply(forecast), y) <= before
+masses_of_whole_numbers = torch.from_numpy(
+    np.stack([stats.poisson(3).pmf(np.arange(12)), stats.poisson(4).pmf(np.arange(12))])
+)
 
 
-def test_temperature_heeds_the_weights():
+@pytest.mark.parametrize("confidence", [0.4, 1.0, 3.0])
+def test_whole_numbers_get_honest_probabilities(confidence):
+    """Each atom is as probable as it is frequent, though no cdf at a target is uniform."""
+    bins = Bins(torch.arange(12.0).repeat_interleave(2))
+    probs = torch.zeros(2, bins.count, dtype=torch.float64)
+    probs[:, bins.atoms] = masses_of_whole_numbers**confidence
+    truth = Histogram(bins, probs=probs)
+    rows, generator = 6000, np.random.default_rng(0)
+    which = torch.from_numpy(generator.integers(0, 2, rows))
+    y = torch.from_numpy(generator.poisson(3 + which.numpy()).clip(0, 11).astype(float))
+    forecast = Histogram(bins, probs=truth.probs[which])
+    honest = Calibrator.fit(rows_of(forecast, slice(0, 3000)), y[:3000]).apply(forecast)
+    assert (honest.probs[:, ~bins.atoms] == 0).all()
+    uniform = scores.pit(honest[3000:], y[3000:], random_state=0)
+    assert distance_from_uniform(uniform) < 1.5 * LARGEST_DISTANCE
+    for value in range(7):
+        predicted, found = honest.prob(float(value)).mean(), (y == value).double().mean()
+        assert predicted.item() == pytest.approx(found.item(), abs=0.03)
+
+
+def test_a_spike_gets_the_share_that_it_has():
+    bins = Bins.uniform(0.0, 8.0, 40).with_atoms([0.0])
+    generator = np.random.default_rng(0)
+    is_zero = generator.uniform(size=4000) < 0.6
+    y = torch.from_numpy(np.where(is_zero, 0, generator.exponential(size=4000).clip(0, 8)))
+    vague = Histogram(bins, logits=torch.zeros(4000, bins.count).double())
+    honest = Calibrator.fit(vague[:2000], y[:2000]).apply(vague[0])
+    assert honest.prob(0.0).item() == pytest.approx(0.6, abs=0.05)
+    assert honest.quantile([0.05, 0.5]).tolist() == [0.0, 0.0]
+    expected = -math.log(0.1 / 0.4)  # 90% lie below
+    assert honest.quantile(0.9).item() == pytest.approx(expected, abs=0.2)
+
+
+logs = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30)
+
+
+@settings(max_examples=100)
+@given(values=logs, weights=st.lists(st.floats(0.01, 10), min_size=30, max_size=30))
+def test_the_map_rises_and_has_an_inverse(values, weights):
+    points = np.array(values)[:, None]
+    found = LogOddsMap.fit(points, np.array(weights[: len(values)]))
+    x = torch.linspace(-60, 60, 401, dtype=torch.float64)
+    assert (found(x).diff() > 0).all()
+    torch.testing.assert_close(found.inverse(found(x)), x, rtol=0, atol=1e-6)
+    ends = torch.tensor([-500.0, 500.0]).double()
+    assert torch.isfinite(found(ends)).all()
+
+
+def test_mirrored_rows_give_the_mirrored_map():
+    points = np.random.default_rng(0).normal(1, 2, (50, 1))
+    one, other = (LogOddsMap.fit(side * points, np.ones(50)) for side in (1, -1))
+    assert one.after == pytest.approx(other.after)
+    assert one.before == pytest.approx([-x for x in reversed(other.before)], abs=1e-6)
+
+
+def test_calibration_heeds_the_weights():
     truth, y = simulated(4000)
     sure = torch.arange(4000)[:, None] < 2000
     forecast = Histogram(BINS, logits=truth.logits * torch.where(sure, 3.0, 0.4))
-    for weight, expected in ((sure, 3.0), (~sure, 0.4)):
-        fitted = Temperature.fit(forecast, y, weight[:, 0].double())
-        assert fitted.t == pytest.approx(expected, rel=0.15)
+    for chosen in (sure[:, 0], ~sure[:, 0]):
+        weighted = Calibrator.fit(forecast, y, chosen.double() + 1e-12)
+        alone = Calibrator.fit(forecast[chosen], y[chosen])
+        first = forecast[chosen][0]
+        torch.testing.assert_close(
+            weighted.apply(first).quantile([0.1, 0.5, 0.9]),
+            alone.apply(first).quantile([0.1, 0.5, 0.9]),
+            rtol=0,
+            atol=0.01,
+        )
+
+
+def test_each_group_has_a_map_of_its_own_if_it_has_rows_enough():
+    generator, rows = np.random.default_rng(3), 3000
+    mean, groups = generator.uniform(-3, 3, rows), np.array(["quiet", "noisy"])[[0, 1] * 1500]
+    y = mean + generator.normal(size=rows) * np.where(groups == "quiet", 0.4, 2)
+    groups[-5:] = "few"
+    forecast = normal(mean)
+    fitted = Calibrator.fit(forecast, y, groups=groups)
+    assert sorted(fitted.groups) == ["noisy", "quiet"]
+    own = fitted.apply(forecast, groups)
+    for name in ("quiet", "noisy"):
+        of = torch.from_numpy(groups == name)
+        low, high = own[of].interval(0.9)
+        assert inside(torch.from_numpy(y)[of], low, high).mean().item() == pytest.approx(
+            0.9, abs=0.02
+        )
+    unknown = fitted.apply(forecast[:2], ["new", "few"])
+    torch.testing.assert_close(unknown.probs, fitted.apply(forecast[:2]).probs)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_calibrated_histograms_have_the_shape_of_the_batch(shape):
+    fitted = Calibrator.fit(*simulated(50))
+    forecast = Histogram(BINS, logits=torch.randn(*shape, 40))
+    honest = fitted.apply(forecast)
+    assert honest.batch_shape == shape
+    assert (honest.bins, honest.probs.dtype) == (BINS, torch.float64)
+
+
+def test_far_tails_stay_apart():
+    """Logits fall by 60 a bin: what is next to nothing stays ordered, and is not nothing."""
+    logits = -60.0 * (torch.arange(40) - 20).abs().double()
+    forecast = Histogram(BINS, logits=logits.expand(100, -1))
+    honest = Calibrator.fit(forecast, torch.linspace(-6, 6, 100).double()).apply(forecast[0])
+    low, high = honest.interval(0.9)
+    assert -6.5 < low < -4 < 4 < high < 6.5
 
 
 # Storage and bad input
@@ -358,7 +475,8 @@ def test_json_gives_back_what_was_stored():
     forecast, y = simulated(40)
     whole = Conformal.fit(forecast, y * 4, "central")
     grouped = Conformal.fit(forecast, y, groups=["ä"] * 10 + ["b"] * 30)
-    for item in (Temperature(1.7), whole, grouped):
+    calibrators = [Calibrator.fit(forecast, y), Calibrator.fit(forecast, y, None, [1] * 40)]
+    for item in (*calibrators, whole, grouped):
         text = json.dumps(item.to_json(), allow_nan=False)
         assert type(item).from_json(json.loads(text)) == item
     assert whole.depths[0] < 0
@@ -368,14 +486,28 @@ def test_json_gives_back_what_was_stored():
 FORECAST = Histogram(UNIT, logits=torch.zeros(10, 2))
 Y = np.linspace(0.1, 1.9, 10)
 FITTED = Conformal.fit(FORECAST, Y)
+CALIBRATOR = Calibrator.fit(FORECAST, Y)
 BAD = {
-    "zero": (lambda: Temperature(0.0), "t: must be a number, positive, got 0.0"),
-    "infinite": (lambda: Temperature(math.inf), "t: .* got inf"),
-    "text": (lambda: Temperature.from_json({"t": "1"}), "t: .* got '1'"),
-    "no-t": (lambda: Temperature.from_json({}), "data: need a dict with 't'"),
-    "temper-numbers": (lambda: Temperature(2.0).apply(Y), "distribution: .* got ndarray"),
-    "temper-rows": (lambda: Temperature.fit(FORECAST, Y[:3]), "does not match 3 targets"),
-    "temper-nan": (lambda: Temperature.fit(FORECAST, Y * math.nan), "y: 10 of 10 values are NaN"),
+    "no-map": (lambda: Calibrator.from_json({"groups": {}}), "data: need a dict with 'overall'"),
+    "no-knots": (
+        lambda: Calibrator.from_json({"overall": {"before": [0]}, "groups": {}}),
+        "data: need a dict with 'after'",
+    ),
+    "falling-knots": (lambda: LogOddsMap((0.0, 1.0), (1.0, 0.0)), "after: need finite knots that"),
+    "one-knot": (lambda: LogOddsMap((0.0,), (0.0,)), "before: need as many knots .* at least two"),
+    "foreign-map": (
+        lambda: Calibrator.from_json({"overall": 3, "groups": 5}),
+        "data: ",
+    ),
+    "calibrate-numbers": (lambda: Calibrator.fit(Y, Y), "distribution: .* got ndarray"),
+    "apply-numbers": (lambda: CALIBRATOR.apply(Y), "distribution: .* got ndarray"),
+    "calibrate-rows": (lambda: Calibrator.fit(FORECAST, Y[:3]), "does not match 3 targets"),
+    "calibrate-nan": (lambda: Calibrator.fit(FORECAST, Y * math.nan), "y: 10 of 10 values are NaN"),
+    "calibrate-weights": (
+        lambda: Calibrator.fit(FORECAST, Y, -Y),
+        "sample_weight: ",
+    ),
+    "calibrate-groups": (lambda: CALIBRATOR.apply(FORECAST, ["a"]), r"groups: .* got \(1,\)"),
     "kind": (lambda: Conformal.fit(FORECAST, Y, "x"), "kind: expected 'shortest' or .* got 'x'"),
     "rows": (lambda: Conformal.fit(FORECAST, Y[:3]), "does not match 3 targets"),
     "nan": (lambda: Conformal.fit(FORECAST, [math.nan] * 10), "y: 10 of 10 values are NaN"),

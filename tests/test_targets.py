@@ -8,7 +8,7 @@ from scipy import stats
 from torch.distributions import Laplace, Normal, StudentT, Uniform
 
 from softbins import Bins, FromCDF, Gaussian, OneBin, Payoff, Similarity, TwoHot, UniformMix
-from tests.instances import BINS, cases, spread_targets, squared, targets
+from tests.instances import BINS, WITHOUT_ATOMS, cases, spread_targets, squared, targets
 
 TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}
 OUTSIDE = ["clamp", "tail"]
@@ -115,7 +115,7 @@ def test_gaussian_agrees_with_mpmath(bins, ratio, dtype):
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("ratio", RATIOS)
-@pytest.mark.parametrize("bins", BINS)
+@pytest.mark.parametrize("bins", WITHOUT_ATOMS)
 def test_gaussian_agrees_with_scipy_on_every_edge_and_inside(bins, ratio, dtype):
     bins = BINS[bins]
     sigma = ratio * (bins.high - bins.low) / bins.count
@@ -138,7 +138,7 @@ def test_large_offsets_do_not_blur_float32(dtype):
     assert np.abs(ours.double().numpy() - np.array(exact)).max() <= TOLERANCE[dtype]
 
 
-@pytest.mark.parametrize("bins", BINS)
+@pytest.mark.parametrize("bins", WITHOUT_ATOMS)
 def test_the_tail_of_a_far_gaussian_ends_up_in_the_nearest_bin(bins):
     # Between edges at distance d and d + w, the tail falls by about exp(-d w / sigma^2).
     bins = BINS[bins]
@@ -311,3 +311,24 @@ def test_outside_must_be_a_known_policy():
 def test_targets_on_another_device_are_refused():
     with pytest.raises(ValueError, match="y: is on meta, but the bins are on cpu"):
         OneBin().weights(torch.zeros(3, device="meta"), BINS["equal"])
+
+
+# Atoms
+
+
+@pytest.mark.parametrize("target", targets(BINS["atoms"]))
+def test_a_target_at_an_atom_has_all_its_weight_there(target):
+    bins = BINS["atoms"]
+    weights = targets(bins)[target].weights(bins.centers[bins.atoms], bins)
+    torch.testing.assert_close(weights, torch.eye(bins.count).double()[bins.atoms])
+
+
+@pytest.mark.parametrize("name", ["gaussian", "gaussian of bins", "onebin", "laplace", "payoff"])
+def test_a_target_elsewhere_has_no_weight_at_atoms_and_else_that_of_bins_without_them(name):
+    bins = BINS["atoms"]
+    wide = Bins(bins.edges.unique())
+    y = torch.tensor([0.01, 1.2, 1.2300001, 3.99], dtype=torch.float64)
+    target = targets(wide)[name]
+    weights = target.weights(y, bins)
+    assert (weights[:, bins.atoms] == 0).all()
+    torch.testing.assert_close(weights[:, ~bins.atoms], target.weights(y, wide))

@@ -142,6 +142,8 @@ def nll(distribution: Histogram, y: Any, sample_weight: Any = None) -> float:
 def pit(distribution: Histogram, y: Any, integer: bool = False, random_state: Any = None) -> Array:
     """Probability integral transform cdf(y) of each row: uniform on [0, 1] if calibrated.
 
+    Where the cdf jumps, at an atom of the bins, the value is drawn evenly between its two sides.
+
     Parameters
     ----------
     distribution : Histogram
@@ -149,8 +151,8 @@ def pit(distribution: Histogram, y: Any, integer: bool = False, random_state: An
     y : array of shape (n,)
         The targets.
     integer : bool
-        Whether the targets are whole numbers, on which cdf(y) cannot be uniform: each value is
-        then drawn evenly between cdf(y - 1/2) and cdf(y + 1/2).
+        Whether the targets are whole numbers that the bins have no atoms for, on which cdf(y)
+        cannot be uniform: each value is then drawn evenly between cdf(y - 1/2) and cdf(y + 1/2).
     random_state : int, RandomState or None
         Seed of those draws.
 
@@ -168,8 +170,8 @@ def pit(distribution: Histogram, y: Any, integer: bool = False, random_state: An
     array([0.25, 0.5 ])
     """
     start, end = _cdf_ends(distribution, y, integer)
-    if not integer:
-        return start
+    if (start == end).all():
+        return end
     share: Array = check_random_state(random_state).uniform(size=len(start))
     return start + share * (end - start)
 
@@ -198,8 +200,8 @@ def reliability(
         Whether to count the targets in the central interval of each probability, or those at
         most the quantile of each level.
     integer : bool
-        Whether the targets are whole numbers; as in `pit`, with the expected share in place of
-        draws.
+        Whether the targets are whole numbers that the bins have no atoms for; as in `pit`, with
+        the expected share in place of draws. So are targets at atoms in any case.
     sample_weight : array of shape (n,), optional
         Weights of the rows.
 
@@ -230,11 +232,11 @@ def reliability(
 
 
 def _cdf_ends(distribution: Histogram, y: Any, integer: bool) -> tuple[Array, Array]:
-    """The cdf on both sides of each target: half a step away, or twice the same."""
+    """The cdf on both sides of each target: half a step away, or twice the same but at atoms."""
     target = checked_targets(distribution, y)
     if not integer:
-        value = _numpy(distribution.cdf(target))
-        return value, value
+        end = distribution.cdf(target)
+        return _numpy((end - distribution.prob(target)).clamp_min(0)), _numpy(end)
     fractional = torch.nonzero(target != target.round())
     if len(fractional):
         i = int(fractional[0])

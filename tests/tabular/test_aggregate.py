@@ -5,18 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch.distributions import Normal
 
 from softbins import Bins, Histogram, scores
-from softbins.calibration import Conformal, Temperature
 from softbins.tabular import sharpness
-from softbins.tabular.aggregate import KINDS, Aggregator, Outputs, _extrapolated
+from softbins.tabular.aggregate import Aggregator, Outputs
 from softbins.tabular.defaults import DEFAULTS
 from softbins.tabular.objectives import histogram_objective
-from softbins.tabular.sharpness import HeldOut, most_splits, narrowest_temperature, split_bins
+from softbins.tabular.sharpness import most_splits, split_bins
 from tests.tabular.target_tables import blurred_for
 
-ONE = Temperature(1.0)
 BINS = Bins.uniform(-12.0, 12.0, 96)  # a quarter of the noise below
 
 
@@ -60,7 +57,7 @@ def fit_members(outputs, y, trees=None, weight=None, ensemble_size=1, splits=16,
 
 def aggregator(of):
     """One that changes nothing."""
-    return Aggregator(of, 0.0, 1, ONE, ONE, {})
+    return Aggregator(of, 0.0, 1)
 
 
 # The share of the trees
@@ -109,20 +106,45 @@ def test_a_gain_too_small_is_not_worth_the_trees():
     assert fit(np.zeros(20), np.full(20, 1.0), y + 0.45).tree_share == pytest.approx(0.5, abs=1e-6)
 
 
-# The temperature
+# Calibration
 
 
 @pytest.mark.parametrize("deviation", [0.4, 0.7, 1.0, 1.5, 3.0])
-def test_temperature_gives_the_forecast_its_right_width(deviation):
-    # f^(1/t) of a Gaussian has t times its variance: t = (noise / deviation)^2.
+def test_calibration_gives_the_forecast_its_right_width(deviation):
     mean, y = simulated(1000)
     finish = fit(mean, None, y, deviation=deviation)
-    assert finish.temperature.t == pytest.approx(1 / deviation**2, rel=0.15)
-    outputs = forecasts(mean, deviation).unsqueeze(0)
-    finished = finish.distribution(Outputs(outputs, None))
+    outputs = Outputs(forecasts(mean, deviation).unsqueeze(0), None)
+    finished, raw = (finish.distribution(outputs, is_calibrated=c) for c in (True, False))
     assert finished.stddev.mean().item() == pytest.approx(1.0, rel=0.08)
-    raw = Histogram(BINS, logits=outputs[0])
-    assert scores.crps(finished, y) <= scores.crps(raw, y) + 1e-9
+    assert raw.stddev.mean().item() == pytest.approx(deviation, rel=0.05)
+    assert scores.crps(finished, y) <= scores.crps(raw, y) + 1e-3
+
+
+@pytest.mark.parametrize("deviation", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+def test_intervals_cover(deviation, coverage):
+    mean, y = simulated(600)
+    bias = 0.3  # whatever the forecast is worth
+    finish = fit(mean + bias, None, y, deviation=deviation)
+    mean, y = simulated(2000, seed=1)
+    found = finish.mean_and_interval(Outputs(forecasts(mean + bias, deviation)[None]), coverage)
+    _, low, high = found.unbind(-1)
+    covered = ((low <= y) & (y <= high)).double().mean().item()
+    # Sampling of both, the held-out rows and the new ones: three standard deviations.
+    slack = 3 * math.sqrt(coverage * (1 - coverage) * (1 / 600 + 1 / 2000)) + 0.01
+    assert covered == pytest.approx(coverage, abs=slack)
+
+
+def test_weights_of_rows_count():
+    mean, y = simulated(2000)
+    noisy = torch.arange(2000) % 2 == 0
+    y = torch.where(noisy, mean + 3 * (y - mean), y)
+    widths = []
+    for weight in (noisy.double(), (~noisy).double()):
+        finish = fit(mean, None, y, weight + 1e-9)
+        predicted = finish.distribution(Outputs(forecasts([0.0], 1.0)[None]))
+        widths.append(predicted.stddev.item())
+    assert widths[0] == pytest.approx(3 * widths[1], rel=0.15)
 
 
 # Predictions
@@ -228,66 +250,6 @@ def test_bins_of_ones_own_are_left_as_they_are():
     assert fit_members(outputs, y).bin_splits > 1
 
 
-# Intervals
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("deviation", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize("coverage", [0.5, 0.9])
-def test_intervals_cover(kind, deviation, coverage):
-    mean, y = simulated(600)
-    bias = 0.3  # whatever the forecast is worth
-    finish = fit(mean + bias, None, y, deviation=deviation)
-    mean, y = simulated(2000, seed=1)
-    distribution = finish.interval_distribution(
-        Outputs(forecasts(mean + bias, deviation)[None], None)
-    )
-    low, high = finish.intervals[kind].interval(distribution, coverage)
-    covered = ((low <= y) & (y <= high)).double().mean().item()
-    # Sampling of both, the held-out rows and the new ones: three standard deviations.
-    slack = 3 * math.sqrt(coverage * (1 - coverage) * (1 / 600 + 1 / 2000))
-    assert covered == pytest.approx(coverage, abs=slack)
-
-
-def test_intervals_are_not_made_from_distributions_that_are_too_narrow():
-    """Every second row may be far off, and its forecast says so; a low temperature forgets it."""
-    mean, y = simulated(2000, noise=0.3)
-    generator = torch.Generator().manual_seed(3)
-    doubtful = torch.rand(2000, generator=generator) < 0.5
-    far = doubtful & (torch.rand(2000, generator=generator) < 0.3)
-    y = torch.where(far, mean + 12 * torch.rand(2000, generator=generator) - 6, y)
-    box = ((BINS.centers - mean.unsqueeze(-1)).abs() < 6).double()
-    share = torch.where(doubtful, 0.3, 0.0).unsqueeze(-1)
-    narrow, box = forecasts(mean, 0.3).exp(), box / box.sum(-1, keepdim=True)
-    predicted, low = Histogram(BINS, probs=(1 - share) * narrow + share * box), Temperature(0.003)
-    rows = HeldOut(predicted, mean, y, None)
-    wide = narrowest_temperature(rows, 1, low, DEFAULTS.calibration)
-    assert wide.t > low.t
-    assert mean_width(wide, predicted, mean, y) < 0.8 * mean_width(low, predicted, mean, y)
-
-
-def mean_width(temperature, predicted, mean, y):
-    at = temperature.apply(predicted).with_mean(mean)
-    low, high = Conformal.fit(at, y, "central").interval(at, 0.9)
-    assert ((low <= y) & (y <= high)).double().mean().item() >= 0.89
-    return (high - low).mean().item()
-
-
-def test_where_all_errors_are_alike_one_temperature_does():
-    mean, y = simulated(2000)
-    finish = fit(mean, None, y)
-    assert finish.interval_temperature == finish.temperature
-
-
-def test_each_kind_has_intervals_from_all_rows():
-    mean, y = simulated(300)
-    finish = fit(mean, None, y)
-    assert set(finish.intervals) == {"central", "shortest"}
-    for kind, conformal in finish.intervals.items():
-        assert isinstance(conformal, Conformal)
-        assert (conformal.kind, len(conformal.depths)) == (kind, 300)
-
-
 @pytest.mark.parametrize("rows", [1, 7, 300, 301])
 def test_some_rows_at_a_time_give_what_all_at_once_give(rows, monkeypatch):
     """Two members of eight with narrow forecasts, and trees: all that is cut into chunks."""
@@ -297,70 +259,72 @@ def test_some_rows_at_a_time_give_what_all_at_once_give(rows, monkeypatch):
     for size in (rows, len(y)):
         monkeypatch.setattr(sharpness, "CHUNK_NUMBERS", size * BINS.count * 4)
         finish = fit_members(outputs, y, (y + 0.2).numpy(), ensemble_size=8)
-        assert finish.bin_splits == 4
         chunks = finish.chunks(Outputs(outputs, y.numpy()))
-        assert {chunk.members.shape[1] for chunk in chunks[:-1]} <= {size}
+        assert {chunk.members.shape[1] for chunk in chunks[:-1]} == (
+            {size} if size < 300 else set()
+        )
         means = torch.cat([finish.mean(chunk) for chunk in chunks])
-        depths = [finish.intervals[kind].depths for kind in KINDS]
-        found.append((means, finish.interval_temperature.t, *depths))
+        found.append((means, finish.calibration.before, finish.calibration.after))
     for some, whole in zip(*found, strict=True):
         torch.testing.assert_close(torch.as_tensor(some), torch.as_tensor(whole))
+
+
+# Whole numbers
+
+CELLS = Bins.uniform(-0.5, 20.5, 21)
+
+
+def counts(rows, seed=0):
+    """Rates, and counts with them; forecasts are Gaussians about the rates."""
+    generator = np.random.default_rng(seed)
+    rate = generator.uniform(1, 9, rows)
+    return torch.from_numpy(rate), torch.from_numpy(generator.poisson(rate).astype(float))
+
+
+def count_outputs(rate):
+    return Outputs(objective(1.0, CELLS).outputs_for(rate).unsqueeze(0))
+
+
+def test_whole_numbers_get_a_distribution_over_them():
+    rate, y = counts(3000)
+    finish = Aggregator.fit(
+        objective(1.0, CELLS),
+        count_outputs(rate),
+        y,
+        None,
+        defaults=DEFAULTS,
+        max_bin_splits=16,
+        is_lattice=True,
+    )
+    assert finish.bin_splits == 1
+    rate, y = counts(3000, seed=1)
+    predicted = finish.distribution(count_outputs(rate))
+    assert predicted.bins.centers[predicted.bins.atoms].tolist() == list(range(21))
+    assert predicted.quantile(0.9).frac().abs().max().item() == 0
+    assert (predicted.probs[:, ~predicted.bins.atoms] == 0).all()
+    torch.testing.assert_close(predicted.mean, finish.mean(count_outputs(rate)), rtol=0, atol=1e-6)
+    pit = scores.pit(predicted, y, random_state=0)
+    assert np.abs(np.sort(pit) - np.arange(1, 3001) / 3000).max() < 2 * math.sqrt(2 / 3000)
+    for value in (2, 5, 9):
+        assert predicted.prob(float(value)).mean().item() == pytest.approx(
+            (y == value).double().mean().item(), abs=0.03
+        )
 
 
 # Files
 
 
-def test_file_and_back_to_the_bit():
+@pytest.mark.parametrize("is_calibrated", [True, False])
+def test_file_and_back_to_the_bit(is_calibrated):
     mean, y = simulated(500)
     finish = fit(mean, (y + 0.3).numpy(), y, deviation=1.7)
+    finish = finish if is_calibrated else replace(finish, calibration=None)
     header = json.loads(json.dumps(finish.to_json()))
-    tensors = finish.tensors() | {"something else": torch.zeros(1)}
-    assert all(t.dtype == torch.float64 for name, t in tensors.items() if "depths" in name)
-    again = Aggregator.from_file(finish.objective, header, tensors)
-    assert again == finish
-    assert list(tensors) == ["something else"]
+    assert Aggregator.from_json(finish.objective, header) == finish
+    assert finish.rows == 500
 
 
 # Teams and the whole ensemble
-
-
-def team_depths(shared, own, members, rows=999):
-    """Depths of errors with that variance, for Gaussians of variance 1: one for each rank."""
-    errors = Normal(0.0, math.sqrt(shared + own / members)).icdf(
-        torch.linspace(1, 2 * rows - 1, rows, dtype=torch.float64) / (4 * rows) + 0.5
-    )
-    return Conformal("central", tuple((2 * Normal(0.0, 1.0).cdf(-errors)).sort().values.tolist()))
-
-
-@pytest.mark.parametrize("whole", [3, 4, 6, 100])
-@pytest.mark.parametrize(("shared", "own"), [(0.0, 1.0), (1.0, 0.0), (0.5, 2.0), (4.0, 0.1)])
-def test_errors_of_gaussians_are_extrapolated_exactly(shared, own, whole):
-    # The squared errors of m members are shared + own / m, here for 1, 2 and all of them.
-    alone, team, expected = (team_depths(shared, own, m) for m in (1, 2, whole))
-    found = _extrapolated(team, [alone, alone], whole)
-    # Two members give each rank twice; ranks between them are interpolated.
-    inner = slice(20, -20)
-    assert found.depths[inner] == pytest.approx(expected.depths[inner], rel=0.02, abs=2e-3)
-
-
-def test_no_more_can_vanish_than_members_have_of_their_own():
-    team, alone = team_depths(0.0, 1.0, 2), team_depths(0.0, 1000.0, 1)
-    found = _extrapolated(team, [alone, alone], 4)
-    assert found.depths == pytest.approx(team_depths(0.0, 1.0, 4).depths)
-
-
-def test_members_that_are_better_than_their_team_change_nothing():
-    team, alone = team_depths(0.0, 1.0, 1), team_depths(0.0, 0.1, 1)
-    assert _extrapolated(team, [alone, alone], 4).depths == pytest.approx(team.depths)
-
-
-def test_targets_outside_of_the_bins_stay_where_they_are():
-    team = Conformal("shortest", (-3.0, -1e-9, 0.0, 0.2, 1.0))
-    alone = Conformal("shortest", (-5.0, -2.0, -1.0, 0.1, 0.9))
-    found = _extrapolated(team, [alone, alone], 8)
-    assert found.kind == "shortest"
-    assert found.depths[:3] == team.depths[:3]
-    assert 0.2 < found.depths[3] < found.depths[4] == 1.0
 
 
 def members_of(y, members, own, seed):
@@ -374,47 +338,28 @@ def ensemble_coverage(whole, own=0.5, members=6):
     """Of the 80% intervals of all members, made with teams of two and told of so many."""
     y, new = simulated(4000, 1)[0], simulated(4000, 2)[0]
     finish = fit_members(members_of(y, 2, own, 3), y, ensemble_size=whole)
-    predicted = finish.interval_distribution(Outputs(members_of(new, members, own, 4), None))
-    low, high = finish.intervals["central"].interval(predicted, 0.8)
+    predicted = finish.distribution(Outputs(members_of(new, members, own, 4), None))
+    low, high = predicted.interval(0.8)
     return ((low <= new) & (new <= high)).double().mean().item()
 
 
-def test_intervals_of_a_whole_ensemble_hold_what_they_promise():
-    assert ensemble_coverage(whole=1) > 0.9  # as wide as the errors of two
-    assert ensemble_coverage(whole=6) == pytest.approx(0.8, abs=0.025)
+def test_intervals_of_a_whole_ensemble_are_narrower_than_those_of_teams():
+    # Two members err by a variance of 1/2 of one's, six by 1/6; half of it is the most to count on.
+    assert ensemble_coverage(whole=1) > 0.95
+    assert 0.85 < ensemble_coverage(whole=6) < ensemble_coverage(whole=1)
+    assert ensemble_coverage(whole=3, members=3) == pytest.approx(0.8, abs=0.03)
 
 
 def test_a_member_alone_knows_nothing_of_what_a_team_gains():
     y = simulated(200)[1]
     outputs = members_of(y, 1, 0.5, 0)
     found = [fit_members(outputs, y, ensemble_size=size) for size in (1, 8)]
-    assert found[0].intervals == found[1].intervals
+    assert found[0].calibration == found[1].calibration
 
 
-@pytest.mark.parametrize(("share", "alike"), [(0.15, False), (0.25, True), (1.0, True)])
-def test_depths_that_many_rows_share_stay_as_they_are(share, alike):
-    y = simulated(400)[0]
-    y[: int(share * len(y))] = y[0]
-    outputs = members_of(y, 2, 0.5, 0)
-    found = [fit_members(outputs, y, ensemble_size=size) for size in (1, 8)]
-    assert (found[0].intervals == found[1].intervals) == alike
-
-
-# Many rows
-
-
-@pytest.mark.parametrize("limit", [20, 50])
-def test_the_temperature_needs_only_some_of_the_rows(limit):
-    """Nonsense in the rows between them changes the intervals, which all rows make, and not it."""
-    mean, y = simulated(100)
-    outputs, spoilt = forecasts(mean, 1.5).unsqueeze(0), y.clone()
-    between = torch.arange(100) % (100 // limit) > 0
-    spoilt[between] = 11.0
-    limits = {"temperature_rows": limit, "bin_split_rows": limit}
-    limits["min_rows_for_interval_temperature"] = 1000
-    one, other = (fit_members(outputs, targets, **limits) for targets in (y, spoilt))
-    assert one.temperature == other.temperature
-    assert one.intervals != other.intervals
-    assert len(one.intervals["central"].depths) == 100
-    everything = limits | {"temperature_rows": 100, "bin_split_rows": 100}
-    assert fit_members(outputs, spoilt, **everything).temperature != one.temperature
+def test_errors_of_few_rows_are_expected_to_be_larger():
+    """The same rows have chosen epochs, trees and shares: twenty of them know little else."""
+    mean, y = simulated(2000)
+    few, many = (fit(mean[:n], None, y[:n]) for n in (20, 2000))
+    outputs = Outputs(forecasts([0.0], 1.0)[None])
+    assert few.distribution(outputs).stddev > 1.1 * many.distribution(outputs).stddev

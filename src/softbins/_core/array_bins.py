@@ -80,4 +80,11 @@ def _split(values: NDArray[np.float64], dtype: str) -> Split:
 
 def as_bins(bins: Any) -> Bins:
     """The bins, made from their edges if those were given, or raise `ValueError`."""
-    return bins if isinstance(bins, Bins) else Bins(np.asarray(bins, dtype=np.float64))
+    found = bins if isinstance(bins, Bins) else Bins(np.asarray(bins, dtype=np.float64))
+    if found.atoms is not None:
+        value = found.centers[found.atoms][0].item()
+        raise ValueError(
+            f"bins: an atom, at {value!r}, has no counterpart for JAX and Keras; give each edge "
+            "once, or use softbins.HistogramLoss with PyTorch"
+        )
+    return found

@@ -11,16 +11,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from softbins._core.atoms import AtomParts, atom_parts
 from softbins._core.sorted_search import insertion_index
 from softbins.bins import Bins
 
-# The search for a mean ends where each is this exact, as a share of the range of the bins.
-MEAN_TOLERANCE = 1e-10
-MAX_SEARCH_STEPS = 60
+# The search for a mean ends where each is this exact, as a share of the mean distance from it.
+MEAN_TOLERANCE = 1e-9
+MAX_SEARCH_STEPS = 100
+STEPS_BEFORE_HALVING = 5
 EXPORTED_SEARCH_STEPS = 6
 LEAST_SLOPE = 1e-3
-TINY = torch.finfo(torch.float64).tiny
-MAX_FAR = 1e-3  # probability that may be carried far where atoms are multiplied
 
 
 class Cumulative(NamedTuple):
@@ -54,61 +54,45 @@ class Cumulative(NamedTuple):
 def moved_to_mean(probs: Tensor, bins: Bins, mean: Tensor) -> Tensor:
     """Probabilities (n, k) in float64, moved along the bins until they have the means (n,).
 
-    They are shifted by one distance, and stop at the first or last edge. Atoms cannot move. Where
-    there are some, all but them is shifted and their weight made to fit; half of the result is
-    what multiplying all probabilities by exp(t y) gives, unless that carries some of them far.
+    All that is not in atoms is shifted by one distance, and stops at the first or last edge. What
+    atoms have is changed only as far as this leaves the mean short.
     """
     wanted = mean.clamp(*_reachable(bins))
     if bins.atoms is None:
         return _shifted_to(probs, bins.edges, wanted)
-    tilted = _reweighted(probs, bins.centers.expand(probs.shape), wanted)
-    shifted = _shifted_around_atoms(probs, bins, wanted)
-    both = (tilted + shifted) / 2
-    far = _carries_far(probs, both, bins, (wanted - probs @ bins.centers).abs())
-    return torch.where(far.unsqueeze(-1), shifted, both)
-
-
-def _carries_far(probs: Tensor, moved: Tensor, bins: Bins, distance: Tensor) -> Tensor:
-    """Whether more than a thousandth went farther than the distance and a quartile range."""
-    before, after = Cumulative.of(probs).below, Cumulative.of(moved).below
-    low, high = (_first_edge(before, bins.edges, level) for level in (0.25, 0.75))
-    reach = (distance + high - low).unsqueeze(-1)
-    ends = [_below_at(after, bins, bins.edges + sign * reach) for sign in (-1, 1)]
-    return ((ends[0] > before + MAX_FAR) | (ends[1] < before - MAX_FAR)).any(-1)
-
-
-def _first_edge(below: Tensor, edges: Tensor, level: float) -> Tensor:
-    """The first edge (n,) with at least so much probability below it."""
-    return edges[(below < level).sum(-1).clamp_max(len(edges) - 1)]
-
-
-def _below_at(below: Tensor, bins: Bins, points: Tensor) -> Tensor:
-    """The probability below points (n, m), counted up to the last edge that they reach."""
-    index = insertion_index(bins.edges, points, right=True) - 1
-    inside = below.gather(-1, index.clamp_min(0))
-    return torch.where(index < 0, 0.0, inside)
-
-
-def _shifted_around_atoms(probs: Tensor, bins: Bins, wanted: Tensor) -> Tensor:
-    """All but the atoms shifted by the distance of the means, and the rest made up by weights."""
-    assert bins.atoms is not None
-    wide, atoms = probs[:, ~bins.atoms], probs[:, bins.atoms]
-    edges = torch.unique_consecutive(bins.edges)
+    parts = atom_parts(bins)
+    wide, atoms = parts.split(probs)
     share = wide.sum(-1, keepdim=True)
-    by = wanted - probs @ bins.centers
-    moved = _shifted(Cumulative.of(wide / share.clamp_min(TINY)), edges, by)
-    places = torch.cat([bins.centers[bins.atoms].expand(len(probs), -1), _mean(moved, edges)], -1)
+    # Where all is in atoms, the rest is anywhere.
+    shape = torch.where(share > 0, wide / share.clamp_min(TINY), 1 / wide.shape[-1])
+    moved = _moved_beside_atoms(shape, parts, wanted - probs @ bins.centers, wanted)
+    places = torch.cat([parts.places.expand(len(probs), -1), _mean(moved, parts.edges)], -1)
     weights = _reweighted(torch.cat([atoms, share], -1), places, wanted)
-    result = torch.empty_like(probs)
-    result[:, bins.atoms], result[:, ~bins.atoms] = weights[:, :-1], weights[:, -1:] * moved
-    return result
+    return parts.joined(weights[:, -1:] * moved, weights[:, :-1])
+
+
+def _moved_beside_atoms(shape: Tensor, parts: AtomParts, by: Tensor, wanted: Tensor) -> Tensor:
+    """What is not in atoms, shifted by a distance (n,).
+
+    It goes on to the wanted mean where that is left beyond all of it and of the atoms, so that no
+    weights of them would have that mean.
+    """
+    edges, places = parts.edges, parts.places
+    moved = _shifted(Cumulative.of(shape), edges, by)
+    mean = _mean(moved, edges).squeeze(-1)
+    lowest, highest = mean.clamp_max(places[0]), mean.clamp_min(places[-1])
+    beyond = (wanted < lowest) | (wanted > highest)
+    if not torch.compiler.is_exporting() and not beyond.any():
+        return moved
+    return torch.where(beyond.unsqueeze(-1), _shifted_to(shape, edges, wanted), moved)
+
+
+TINY = torch.finfo(torch.float64).tiny
 
 
 def _reachable(bins: Bins) -> tuple[Tensor, Tensor]:
-    """Means that a distribution on the bins can have, without all of it at one end."""
-    low, high = bins.centers[0], bins.centers[-1]
-    margin = 1e-9 * (high - low)
-    return low + margin, high - margin
+    """The lowest and the highest mean that a distribution on the bins can have."""
+    return bins.centers[0], bins.centers[-1]
 
 
 def _mean(probs: Tensor, edges: Tensor) -> Tensor:
@@ -132,28 +116,41 @@ def _shifted_to(probs: Tensor, edges: Tensor, wanted: Tensor) -> Tensor:
     """The probabilities, shifted by what gives them the wanted means (n,).
 
     The mean rises with the shift, at a rate of 1 where nothing meets an end. The rate of the last
-    two shifts says where to go on, within a bracket.
+    two shifts says where to go on, within a bracket. Where that leads nowhere, it is halved.
     """
-    reach = edges[-1] - edges[0]
-    by = wanted - _mean(probs, edges).squeeze(-1)
+    centers, reach = edges[:-1] + edges.diff() / 2, edges[-1] - edges[0]
+    by = _gap(probs, centers, wanted)
     cumulative = Cumulative.of(probs)
-    if torch.compiler.is_exporting():
-        return _exported_search(cumulative, edges, wanted, by)
     result = _shifted(cumulative, edges, by)
-    rows = torch.arange(len(probs), device=probs.device)
     low, high = -reach.expand(len(probs)), reach.expand(len(probs))
     before, gap_before = torch.zeros_like(by), by
-    for _ in range(MAX_SEARCH_STEPS):
-        gap = wanted[rows] - _mean(result[rows], edges).squeeze(-1)
-        far = gap.abs() > MEAN_TOLERANCE * reach
+    if torch.compiler.is_exporting():
+        for _ in range(EXPORTED_SEARCH_STEPS):
+            gap = _gap(result, centers, wanted)
+            state = _better_shift(gap, by, before, gap_before, low, high)
+            by, before, gap_before, low, high = state
+            result = _shifted(cumulative, edges, by)
+        return result
+    rows = torch.arange(len(probs), device=probs.device)
+    allowed = MEAN_TOLERANCE * (probs * (centers - wanted.unsqueeze(-1)).abs()).sum(-1)
+    for step in range(MAX_SEARCH_STEPS):
+        gap = _gap(result[rows], centers, wanted[rows])
+        far = gap.abs() > allowed[rows]
         if not far.any():
             break
         rows, gap = rows[far], gap[far]
         state = (part[far] for part in (by, before, gap_before, low, high))
         by, before, gap_before, low, high = _better_shift(gap, *state)
+        if step > STEPS_BEFORE_HALVING and step % 2:
+            by = (low + high) / 2
         part = Cumulative(cumulative.below[rows], cumulative.above[rows])
         result[rows] = _shifted(part, edges, by)
     return result
+
+
+def _gap(probs: Tensor, centers: Tensor, wanted: Tensor) -> Tensor:
+    """How far means are below the wanted ones (n,), with all digits of a small mean."""
+    return (probs * (wanted.unsqueeze(-1) - centers)).sum(-1)
 
 
 def _better_shift(
@@ -161,17 +158,12 @@ def _better_shift(
 ) -> tuple[Tensor, ...]:
     """The next shift, the last one with the gap that it left, and a narrower bracket."""
     low, high = torch.where(gap > 0, by, low), torch.where(gap < 0, by, high)
-    slope = ((gap_before - gap) / (by - before)).nan_to_num(1.0).clamp(LEAST_SLOPE, 2.0)
-    better = by + gap / slope
+    distance, change = by - before, gap_before - gap
+    known = (distance != 0) & (change != 0)
+    slope = torch.where(known, change / torch.where(known, distance, 1.0), 1.0)
+    better = by + gap / slope.clamp_min(LEAST_SLOPE)
     inside = (better > low) & (better < high)
     return torch.where(inside, better, (low + high) / 2), by, gap, low, high
-
-
-def _exported_search(cumulative: Cumulative, edges: Tensor, wanted: Tensor, by: Tensor) -> Tensor:
-    """The search with a fixed number of steps, each of them at the rate 1."""
-    for _ in range(EXPORTED_SEARCH_STEPS):
-        by = by + wanted - _mean(_shifted(cumulative, edges, by), edges).squeeze(-1)
-    return _shifted(cumulative, edges, by)
 
 
 def _reweighted(weights: Tensor, places: Tensor, wanted: Tensor) -> Tensor:
@@ -180,7 +172,7 @@ def _reweighted(weights: Tensor, places: Tensor, wanted: Tensor) -> Tensor:
     reach = (high - low).clamp_min(TINY)
     x = (places - low.unsqueeze(-1)) / reach.unsqueeze(-1)
     aim = ((wanted - low) / reach).clamp(1e-9, 1 - 1e-9)
-    logits = weights.clamp_min(TINY).log()
+    logits = weights.clamp_min(1e-12).log()
     bound = torch.full_like(aim, 1e12)
     left, right, tilt = -bound, bound, torch.zeros_like(aim)
     for _ in range(MAX_SEARCH_STEPS if not torch.compiler.is_exporting() else 20):
@@ -189,7 +181,9 @@ def _reweighted(weights: Tensor, places: Tensor, wanted: Tensor) -> Tensor:
         gap = aim - found
         left, right = torch.where(gap > 0, tilt, left), torch.where(gap < 0, tilt, right)
         variance = (probs * (x - found.unsqueeze(-1)).square()).sum(-1).clamp_min(1e-300)
-        newton = tilt + (gap / variance).clamp(-10, 10)
+        # Steps may double: places next to each other, beside one far away, need a large tilt.
+        most = tilt.abs() + 10
+        newton = tilt + (gap / variance).clamp(-most, most)
         inside = (newton > left) & (newton < right)
         tilt = torch.where(inside, newton, (left + right) / 2)
     return torch.softmax(logits + tilt.unsqueeze(-1) * x, -1)

@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 # Probability at either end that is left out.
 HIDDEN_TAIL = 1e-3
 MAX_BINS_OF_RIDGE = 250
+BARS_IN_A_PICTURE = 200  # half of a bar's width, as a part of the picture's
 MAX_ROWS = 5
 COVERAGE = 0.9
 # Width and heights in pixels: a row is a line of text above a density.
@@ -32,15 +33,55 @@ STEPS = (1, 2, 5, 10)
 
 
 def ridges(histograms: Histogram) -> tuple[Array, Array]:
-    """The edges (m + 1,) where there is something to see, and densities (n, m) of height 1."""
-    ends = histograms.quantile([HIDDEN_TAIL, 1 - HIDDEN_TAIL])
-    first, last = (int(histograms.bins.locate(end)) for end in (ends.min(), ends.max()))
-    # Neighbors are drawn together, because a picture shows no thousand bins.
-    starts = np.arange(first, last + 1, 1 + (last - first) // MAX_BINS_OF_RIDGE)
-    edges = histograms.bins.edges.numpy()[[*starts, last + 1]]
-    probs = histograms.probs.numpy()[:, : last + 1]
-    density = np.add.reduceat(probs, starts, axis=1) / np.diff(edges)
-    return edges, density / density.max(axis=1, keepdims=True)
+    """The edges (m + 1,) where there is something to see, and outlines (n, m) of height 1."""
+    edges, heights = outlines(histograms)
+    return edges, heights / heights.max(axis=1, keepdims=True)
+
+
+def outlines(histograms: Histogram) -> tuple[Array, Array]:
+    """The edges (m + 1,) where there is something to see, and the densities (n, m) there.
+
+    An atom is a narrow bar, as high as its probability. Beside one, the density is drawn so that
+    its peak is as high as the probability of all that is in no atom.
+    """
+    first, last = _shown(histograms)
+    edges = histograms.bins.edges.numpy()[first : last + 2]
+    probs = histograms.probs.numpy()[:, first : last + 1]
+    wide = np.diff(edges) > 0
+    distinct, density = _merged(np.unique(edges), probs[:, wide])
+    if wide.all():
+        return distinct, density
+    return _with_bars(distinct, density, edges[:-1][~wide], probs[:, ~wide])
+
+
+def _shown(histograms: Histogram) -> tuple[int, int]:
+    """The first and the last bin to draw; an atom alone gets its neighbors."""
+    bins, ends = histograms.bins, histograms.quantile([HIDDEN_TAIL, 1 - HIDDEN_TAIL])
+    first, last = (int(bins.locate(end)) for end in (ends.min(), ends.max()))
+    if first == last and bins.widths[first] == 0:
+        return max(first - 1, 0), min(last + 1, bins.count - 1)
+    return first, last
+
+
+def _merged(edges: Array, probs: Array) -> tuple[Array, Array]:
+    """Densities of neighbors drawn together, because a picture shows no thousand bins."""
+    starts = np.arange(0, len(edges) - 1, 1 + (len(edges) - 2) // MAX_BINS_OF_RIDGE)
+    some = edges[[*starts, len(edges) - 1]]
+    return some, np.add.reduceat(probs, starts, axis=1) / np.diff(some)
+
+
+def _with_bars(edges: Array, density: Array, places: Array, masses: Array) -> tuple[Array, Array]:
+    """The same with bars (n, a) at places (a,)."""
+    share, top = density @ np.diff(edges), density.max(axis=1)
+    heights = density * (share / np.where(top > 0, top, 1.0))[:, None]
+    narrow = (edges[-1] - edges[0]) / BARS_IN_A_PICTURE if share.max() > 0 else np.inf
+    half = min(narrow, 0.35 * np.diff(places).min(initial=edges[-1] - edges[0]))
+    finer = np.unique(np.concatenate([edges, places - half, places + half]))
+    middles = (finer[:-1] + finer[1:]) / 2
+    nearest = np.abs(middles[:, None] - places).argmin(axis=1)
+    in_bar = np.abs(middles - places[nearest]) < half
+    own = np.clip(np.searchsorted(edges, middles, side="right") - 1, 0, len(edges) - 2)
+    return finer, np.where(in_bar, masses[:, nearest], heights[:, own])
 
 
 def picture(histograms: Histogram) -> str | None:

@@ -94,7 +94,10 @@ def _central(exact: Histogram) -> tuple[Arm, Arm]:
 
 def _shortest(exact: Histogram) -> tuple[Arm, Arm]:
     """Shortest intervals, which grow from the middle of the densest bin, bin by bin."""
-    order, edges = _outwards(exact.probs / exact.bins.widths), exact.bins.edges
+    edges, widths = exact.bins.edges, exact.bins.widths
+    # Atoms are denser than all else, those with more probability first.
+    least = 1e-12 * widths[widths > 0].min()
+    order = _outwards(exact.probs / widths.clamp_min(least))
     rest = _tails(exact.probs.gather(-1, order))
     middle = exact.bins.centers[order[:, :1]]
     lows = torch.cat([middle, edges[order.cummin(-1).values]], -1)

@@ -10,9 +10,24 @@ def insertion_index(numbers: Tensor, values: Tensor, *, right: bool = False) -> 
     """How many of the sorted numbers are below each value, or at most it if `right`.
 
     `numbers` are (k,), or (*batch, k) for values (*batch, m); the result is as for
-    `torch.searchsorted`, which ONNX has no operator for. There each value is compared with all.
+    `torch.searchsorted`, which ONNX has no operator for. There an interval that holds the place is
+    halved, or if each batch has numbers of its own, each value is compared with all of them.
     """
     if not torch.compiler.is_exporting():
         return torch.searchsorted(numbers.contiguous(), values.contiguous(), right=right)
-    others, values = numbers if numbers.ndim == 1 else numbers.unsqueeze(-2), values.unsqueeze(-1)
+    if numbers.ndim == 1:
+        return _by_halving(numbers, values, right)
+    others, values = numbers.unsqueeze(-2), values.unsqueeze(-1)
     return (others <= values if right else others < values).sum(-1)
+
+
+def _by_halving(numbers: Tensor, values: Tensor, right: bool) -> Tensor:
+    count = len(numbers)
+    steps = [1 << power for power in reversed(range(count.bit_length()))]
+    padded = torch.cat([numbers, numbers.new_full((sum(steps) - count,), torch.inf)])
+    index = torch.zeros_like(values, dtype=torch.int64)
+    for step in steps:
+        number = padded[index + (step - 1)]
+        below = number <= values if right else number < values
+        index = torch.where(below, index + step, index)
+    return index.clamp_max(count)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softbins._core.atoms import atom_parts
 from softbins._core.calibrator import (
     LogOddsMap,
     edge_log_odds,
@@ -114,14 +116,14 @@ def _joined(parts: Sequence[Array]) -> Array:
 
 def on_lattice(cells: Histogram) -> Histogram:
     """All probability of each cell at its center, where the value is that it stands for."""
-    bins, count = _lattice(cells.bins), cells.bins.count
-    probs = cells.probs.new_zeros(*cells.batch_shape, 2 * count - 1)
-    probs[..., ::2] = cells.probs
-    return Histogram(bins, probs=probs)
+    bins = _lattice(cells.bins)
+    between = torch.zeros_like(cells.probs[..., 1:])
+    return Histogram(bins, probs=atom_parts(bins).joined(between, cells.probs))
 
 
+@lru_cache(maxsize=16)
 def _lattice(cells: Bins) -> Bins:
-    """An atom at the center of each cell, and bins between them."""
+    """An atom at the center of each cell, and bins between them; made once, as no export can."""
     values = cells.centers
     step = (values[-1] - values[0]) / (len(values) - 1)
     # Whole numbers as they are, and not as a sum of steps has them.

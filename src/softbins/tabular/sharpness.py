@@ -8,6 +8,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from softbins._core.atoms import atom_parts
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 
@@ -32,16 +33,13 @@ def split_bins(predicted: Histogram, parts: int) -> Histogram:
     """
     if parts == 1:
         return predicted
-    finer, atoms = _finer(predicted.bins, parts), predicted.bins.atoms
-    if atoms is None:
+    finer = _finer(predicted.bins, parts)
+    if predicted.bins.atoms is None:
         return Histogram(finer, logits=_parabolas(predicted.logits, parts))
-    wide = predicted.logits[..., ~atoms]
+    wide, at_atoms = atom_parts(predicted.bins).split(predicted.logits)
     share = torch.logsumexp(wide, -1, keepdim=True)
     split = torch.log_softmax(_parabolas(wide, parts), -1) + share
-    logits = split.new_empty(*split.shape[:-1], finer.count)
-    assert finer.atoms is not None
-    logits[..., finer.atoms], logits[..., ~finer.atoms] = predicted.logits[..., atoms], split
-    return Histogram(finer, logits=logits)
+    return Histogram(finer, logits=atom_parts(finer).joined(split, at_atoms))
 
 
 def _parabolas(logits: Tensor, parts: int) -> Tensor:
