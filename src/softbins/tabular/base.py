@@ -6,8 +6,11 @@ conversion happens once, here. A failed `fit` leaves a fitted estimator as it wa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +33,7 @@ from softbins.tabular.device import one_thread
 from softbins.tabular.explain import ExplainsPredictions
 from softbins.tabular.frame_output import frame_like, summary_columns
 from softbins.tabular.html_repr import ShowsWhatWasChosen
+from softbins.tabular.jobs import check_jobs, run_in_threads, threads_for
 from softbins.tabular.provenance import Provenance, time_of_fit
 from softbins.tabular.scaling import Scaling
 from softbins.tabular.writing import WritesFiles
@@ -44,6 +48,18 @@ PREDICTION_CHUNK = 512
 ROWS_OF_A_BLOCK = 16
 
 
+Part = TypeVar("Part")
+# From rows to what is predicted for them, a chunk of rows at a time.
+Parts = Callable[[Any], Iterator[Part]]
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """Features that are encoded already, in the place of a table."""
+
+    features: Array
+
+
 class StackedRegressor(
     ShowsWhatWasChosen, ExplainsPredictions, WritesFiles, RegressorMixin, BaseEstimator
 ):
@@ -52,6 +68,7 @@ class StackedRegressor(
     _chunk_size = PREDICTION_CHUNK
     categorical_features: Any
     random_state: Any
+    n_jobs: int | None
     objective_: Objective
     network_: StackedMLP
     scaling_: Scaling
@@ -77,6 +94,7 @@ class StackedRegressor(
         Self
             The fitted estimator. If fitting fails, the estimator stays as it was.
         """
+        check_jobs(self.n_jobs)
         fitted_at = time_of_fit()
         data, names = self._training_data(X, y, sample_weight)
         with one_thread():
@@ -125,10 +143,10 @@ class StackedRegressor(
             The predictions.
         """
         if output == "mean":
-            return self._collect(self._means(X))
+            return self._collect(X, self._means)
         if output not in ("median", "mode"):
             raise ValueError(f"output: expected 'mean', 'median' or 'mode', got {output!r}")
-        return self._collect(getattr(part, output) for part in self._distributions(X))
+        return self._collect(X, self._of_distributions(attrgetter(output)))
 
     def predict_distribution(self, X: Any) -> Histogram:
         """Predict a distribution for each row.
@@ -145,9 +163,8 @@ class StackedRegressor(
             rows ask for what you need of it instead (`predict_interval`, `predict_quantiles`,
             `predict_cdf`), or for some rows at a time.
         """
-        with one_thread():
-            parts = list(self._distributions(X))
-            return Histogram(parts[0].bins, logits=torch.cat([part.logits for part in parts]))
+        parts = [part for block in self._in_blocks(X, self._distributions) for part in block]
+        return Histogram(parts[0].bins, logits=torch.cat([part.logits for part in parts]))
 
     def predict_quantiles(self, X: Any, q: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Array:
         """Predict quantiles for each row.
@@ -165,7 +182,7 @@ class StackedRegressor(
             One column for each level.
         """
         levels = np.atleast_1d(as_floats("q", q)).tolist()
-        return self._collect(part.quantile(levels) for part in self._distributions(X))
+        return self._collect(X, self._of_distributions(lambda part: part.quantile(levels)))
 
     def predict_interval(
         self, X: Any, coverage: float = 0.9, kind: Literal["central", "shortest"] = "central"
@@ -187,8 +204,11 @@ class StackedRegressor(
         array of shape (n_samples, 2)
             Low and high ends.
         """
-        parts = (part.interval(coverage, kind) for part in self._distributions(X))
-        return self._collect(torch.stack(ends, -1) for ends in parts)
+
+        def ends(part: Histogram) -> Tensor:
+            return torch.stack(part.interval(coverage, kind), -1)
+
+        return self._collect(X, self._of_distributions(ends))
 
     def predict_cdf(self, X: Any, y: ArrayLike) -> Array:
         """Predict the probability of at most each of some values, for each row.
@@ -206,7 +226,7 @@ class StackedRegressor(
             One column for each value.
         """
         values = torch.from_numpy(np.atleast_1d(as_floats("y", y)))
-        return self._collect(part.cdf(values.unsqueeze(-1)).T for part in self._distributions(X))
+        return self._collect(X, self._of_distributions(lambda p: p.cdf(values.unsqueeze(-1)).T))
 
     def predict_frame(self, X: Any, coverage: float = 0.9, quantiles: Sequence[float] = ()) -> Any:
         """Predict a table: the mean, the median and an interval for each row.
@@ -297,6 +317,8 @@ class StackedRegressor(
             yield Outputs(self._apply(self.network_, features[rows]))
 
     def _features(self, X: Any) -> Array:
+        if isinstance(X, EncodedRows):
+            return X.features
         check_is_fitted(self)
         return validation.prediction_data(self, X, self.columns_)
 
@@ -312,11 +334,30 @@ class StackedRegressor(
         whole = F.pad(x, (0, 0, 0, -len(x) % ROWS_OF_A_BLOCK))
         return network(whole.expand(self.network_.members, -1, -1))[:, : len(x)]
 
-    @staticmethod
-    def _collect(parts: Iterator[Tensor]) -> Array:
-        """All chunks as one array; they are computed here, with one thread."""
+    def _of_distributions(self, read: Callable[[Histogram], Tensor]) -> Parts[Tensor]:
+        """What is read off predicted distributions, a chunk of rows at a time."""
+        return lambda X: map(read, self._distributions(X))
+
+    def _collect(self, X: Any, parts: Parts[Tensor]) -> Array:
+        """All chunks as one array."""
+        found = [part for block in self._in_blocks(X, parts) for part in block]
         with one_thread():
-            return as_numpy(torch.cat(list(parts)))
+            return as_numpy(torch.cat(found))
+
+    def _in_blocks(self, X: Any, parts: Parts[Part]) -> list[list[Part]]:
+        """The chunks of rows in as many blocks as there are jobs, which compute in turn.
+
+        Whatever the number of jobs, rows are in the same chunks.
+        """
+        with one_thread():
+            features = self._features(X)
+            jobs = 1 if len(features) <= self._chunk_size else threads_for(self.n_jobs)
+            if jobs == 1:
+                return [list(parts(EncodedRows(features)))]
+            chunks = math.ceil(len(features) / self._chunk_size)
+            rows = self._chunk_size * math.ceil(chunks / jobs)
+            blocks = [EncodedRows(features[i : i + rows]) for i in range(0, len(features), rows)]
+            return run_in_threads(lambda block: list(parts(block)), blocks, jobs)
 
     # Files
 

@@ -42,8 +42,13 @@ class Workshop:
     n_jobs: int | None
     watch: Watch
 
-    def run(self, tasks: Sequence[GroupTask], share: float = 1.0) -> list[TrainedGroup]:
-        """Train groups, together in no more than a share of the time that is left."""
+    def run(
+        self, tasks: Sequence[GroupTask], share: float = 1.0, told: bool = True
+    ) -> list[TrainedGroup]:
+        """Train groups, together in no more than a share of the time that is left.
+
+        Who watches is told of their epochs, unless these are further ones.
+        """
         in_turn = math.ceil(len(tasks) / number_of_jobs(self.n_jobs))
         seconds = share * self.watch.stop.seconds_left / max(in_turn, 1)
         timed = [replace(task, seconds=seconds) for task in tasks]
@@ -52,7 +57,7 @@ class Workshop:
             self.table,
             timed,
             n_jobs=self.n_jobs,
-            progress=self.watch.groups(timed),
+            progress=self.watch.groups(timed) if told else None,
             stop=self.watch.stop,
         )
 
@@ -136,7 +141,7 @@ def train_further(
         replace(task, make_network=partial(_given, some_members(ensemble.network, task.members)))
         for task in group_tasks(again, groups)
     ]
-    return joined(workshop.run(tasks)).network
+    return joined(workshop.run(tasks, told=False)).network
 
 
 def _given(network: StackedMLP, seeds: Sequence[int]) -> StackedMLP:

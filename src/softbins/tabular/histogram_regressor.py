@@ -29,6 +29,7 @@ from softbins.tabular.device import one_thread
 from softbins.tabular.fit import fit_table
 from softbins.tabular.forest import Forest
 from softbins.tabular.hyperparameters import Hyperparameters, resolve
+from softbins.tabular.jobs import check_jobs
 from softbins.tabular.objectives import TwoHeadObjective, distribution_part, histogram_objective
 from softbins.tabular.tune import tune_table
 from softbins.tabular.watch import Watch
@@ -284,6 +285,7 @@ class HistogramRegressor(StackedRegressor):
             The fitted regressor, with the chosen parameters set; `tuning_` has all that was
             tried. If tuning or fitting fails, the regressor stays as it was.
         """
+        check_jobs(self.n_jobs)
         data, _ = self._training_data(X, y, sample_weight)
         with one_thread(), progress_bar(self.progress) as show:
             watch = Watch(show, Stop(self.max_seconds))
@@ -343,13 +345,13 @@ class HistogramRegressor(StackedRegressor):
         if not calibrated or self.aggregator_ is None:
             return super().predict_interval(X, coverage, kind)
         predict = partial(self.aggregator_.interval, coverage=coverage, kind=kind)
-        return self._collect(map(predict, self._small_outputs(X)))
+        return self._collect(X, lambda rows: map(predict, self._small_outputs(rows)))
 
     def _mean_and_interval(self, X: Any, coverage: float) -> Array:
         if self.aggregator_ is None:
             return super()._mean_and_interval(X, coverage)
         predict = partial(self.aggregator_.mean_and_interval, coverage=coverage)
-        return self._collect(map(predict, self._small_outputs(X)))
+        return self._collect(X, lambda rows: map(predict, self._small_outputs(rows)))
 
     def _outputs(self, X: Any, for_means: bool = False) -> Iterator[Outputs]:
         """What members and trees say, in chunks of rows; for means not all of it is needed."""

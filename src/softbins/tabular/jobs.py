@@ -97,6 +97,24 @@ def run_tasks(
     return found
 
 
+def threads_for(n_jobs: int | None) -> int:
+    """How many threads of this process that means: a cluster has none of them."""
+    runner = get_active_backend(prefer="threads")[0]
+    if getattr(runner, "supports_sharedmem", False):
+        return number_of_jobs(n_jobs)
+    check_jobs(n_jobs)
+    return int(joblib.cpu_count() if n_jobs is not None and n_jobs < 0 else n_jobs or 1)
+
+
+def run_in_threads(
+    function: Callable[[Task], Result], tasks: Sequence[Task], threads: int
+) -> list[Result]:
+    """Call a function for every task, in threads of this process."""
+    spread = joblib.Parallel(threads, require="sharedmem", batch_size=1)
+    found: list[Result] = spread(joblib.delayed(_with_one_thread)(function, t) for t in tasks)
+    return found
+
+
 def _with_one_thread(function: Callable[..., Result], *arguments: Any) -> Result:
     """What a function returns that computes in this thread alone.
 

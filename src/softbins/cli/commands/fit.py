@@ -11,7 +11,7 @@ import click
 
 from softbins._core.extras import optional_import
 from softbins.cli.inputs import read_training_data
-from softbins.cli.options import DATA, JSON, TARGET, examples, model_output
+from softbins.cli.options import ALL_CORES, DATA, JOBS, JSON, TARGET, examples, model_output
 from softbins.cli.output_files import check_model_output
 from softbins.cli.progress import progress_bar
 from softbins.cli.reading import Reading
@@ -41,6 +41,7 @@ FEW_ROWS = 30
 @model_output
 @reading_options(target=True, columns=True)
 @training_options
+@JOBS
 @JSON
 def fit(
     data: Path,
@@ -88,6 +89,7 @@ def _trained_model(x: Any, y: Any, options: dict[str, Any]) -> Any:
             errors = [f"{k.replace('_', ' ')} {v:.4g}" for k, v in summary.items() if "mae" in k]
             update(epoch / epochs, "  ".join([f"epoch {epoch}/{epochs}", *errors]), seconds)
 
-        model = new_estimator(options, progress=show).fit(x, y)
+        given = options | {"n_jobs": options["n_jobs"] or ALL_CORES}
+        model = new_estimator(given, progress=show).fit(x, y)
     # The bar is over, and a function could not be saved.
     return model.set_params(progress=False)
