@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from softbins.nn.settings import Progress
 from softbins.nn.stopping import Stop
+from softbins.tabular.cluster import check_workers, clear_errors
 from softbins.tabular.device import one_thread
 
 Array = NDArray[np.generic]
@@ -62,6 +63,7 @@ def scattered(arrays: Sequence[Array | None]) -> Iterator[None]:
     if client is None:
         yield
         return
+    check_workers(client)
     found = [array for array in arrays if array is not None]
     with joblib.parallel_config(backend="dask", client=client, scatter=found):
         yield
@@ -87,10 +89,11 @@ def run_tasks(
         shows = [None] * len(tasks)
     spread = joblib.Parallel(number_of_jobs(n_jobs), prefer="threads", batch_size=1, mmap_mode="c")
     try:
-        found: list[Result] = spread(
-            joblib.delayed(_with_one_thread)(function, *shared, task, show, stop)
-            for task, show in zip(tasks, shows, strict=True)
-        )
+        with clear_errors():
+            found: list[Result] = spread(
+                joblib.delayed(_with_one_thread)(function, *shared, task, show, stop)
+                for task, show in zip(tasks, shows, strict=True)
+            )
     except BaseException:
         stop.ask()
         raise
