@@ -165,9 +165,9 @@ class Watched(NeuralRegressor):
 
     jobs: list[int] = []  # noqa: RUF012 - shared by all copies that a search makes
 
-    def _fit(self, data):
+    def _fit(self, data, stop):
         self.jobs.append(number_of_jobs(self.n_jobs))
-        return super()._fit(data)
+        return super()._fit(data, stop)
 
 
 def fail_or_wait(task, progress, stop):

@@ -25,6 +25,7 @@ from softbins._core.checks import as_floats, weight_column
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.nn.stack import StackedMLP
+from softbins.nn.stopping import Stop
 from softbins.tabular import validation
 from softbins.tabular.aggregate import Outputs
 from softbins.tabular.columns import Columns
@@ -33,6 +34,7 @@ from softbins.tabular.device import one_thread
 from softbins.tabular.explain import ExplainsPredictions
 from softbins.tabular.frame_output import frame_like, summary_columns
 from softbins.tabular.html_repr import ShowsWhatWasChosen
+from softbins.tabular.interrupts import OnInterrupt, interruptible
 from softbins.tabular.jobs import check_jobs, run_in_threads, threads_for
 from softbins.tabular.provenance import Provenance, time_of_fit
 from softbins.tabular.scaling import Scaling
@@ -69,6 +71,8 @@ class StackedRegressor(
     categorical_features: Any
     random_state: Any
     n_jobs: int | None
+    max_seconds: float | None
+    on_interrupt: OnInterrupt
     objective_: Objective
     network_: StackedMLP
     scaling_: Scaling
@@ -95,10 +99,10 @@ class StackedRegressor(
             The fitted estimator. If fitting fails, the estimator stays as it was.
         """
         check_jobs(self.n_jobs)
-        fitted_at = time_of_fit()
+        fitted_at, stop = time_of_fit(), Stop(self.max_seconds)
         data, names = self._training_data(X, y, sample_weight)
-        with one_thread():
-            fitted, scores = self._fit(data)
+        with one_thread(), interruptible(stop, self.on_interrupt):
+            fitted, scores = self._fit(data, stop)
         fitted["provenance_"] = Provenance.of_fit(
             data, fitted_at=fitted_at, y=y, random_state=self.random_state, scores=scores
         )
@@ -121,7 +125,7 @@ class StackedRegressor(
         names = ("n_features_in_", "feature_names_in_")
         return data, {name: getattr(probe, name) for name in names if hasattr(probe, name)}
 
-    def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
+    def _fit(self, data: TrainingData, stop: Stop) -> tuple[dict[str, Any], dict[str, float]]:
         """What a fit finds out, by the names of the attributes, and errors on held-out rows."""
         raise NotImplementedError
 

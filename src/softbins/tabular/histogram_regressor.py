@@ -29,10 +29,11 @@ from softbins.tabular.device import one_thread
 from softbins.tabular.fit import fit_table
 from softbins.tabular.forest import Forest
 from softbins.tabular.hyperparameters import Hyperparameters, resolve
+from softbins.tabular.interrupts import OnInterrupt
 from softbins.tabular.jobs import check_jobs
 from softbins.tabular.objectives import TwoHeadObjective, distribution_part, histogram_objective
 from softbins.tabular.tune import tune_table
-from softbins.tabular.watch import Watch
+from softbins.tabular.watch import Callback, Watch
 
 Auto = Literal["auto"]
 
@@ -86,7 +87,8 @@ class HistogramRegressor(StackedRegressor):
     max_epochs : int or "auto", default="auto"
         Passes over the data, at most.
     max_seconds : float, optional
-        Time for the training of the networks, at most. Trees that take longer are left out.
+        Time for the whole of `fit`, about: what has been learnt by then is calibrated and kept,
+        and a warning says what was cut.
     early_stopping : bool, default=True
         Whether members leave out rows. If not, all rows train all members, there are no trees,
         and nothing is calibrated.
@@ -98,7 +100,8 @@ class HistogramRegressor(StackedRegressor):
         "from_dtype" takes text, booleans and categories of a data frame for categories. A list
         has indices or names of columns, or is a mask.
     device : str, default="auto"
-        Where to train: "cpu", "cuda", or "auto" for the best there is.
+        Where to train. "auto" is the processor, "cpu"; other names of torch's, such as "cuda",
+        have to be asked for. Predictions are made on the processor.
     n_jobs : int, optional
         Cores to use, in `fit` and for predictions: None is one, unless a `joblib.parallel_config`
         says otherwise, and -1 is all. The model is the same for any number.
@@ -107,6 +110,13 @@ class HistogramRegressor(StackedRegressor):
     progress : bool or callable, default=False
         True shows a bar in a terminal or notebook. A function is called after every epoch with
         the epoch, the number of epochs, the seconds so far, and a dict of errors.
+    callbacks : sequence of callables, default=()
+        Each is called after every epoch with a list of dicts: for every epoch so far its number
+        and the members' mean errors. If one returns True, the training ends. Like `progress`,
+        they hear nothing of a training in other processes.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        What the first Ctrl-C does: "keep" ends the training, and makes a model of what was
+        reached; "raise" leaves the estimator as it was.
 
     Attributes
     ----------
@@ -187,6 +197,8 @@ class HistogramRegressor(StackedRegressor):
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: bool | Progress = False,
+        callbacks: Sequence[Callback] = (),
+        on_interrupt: OnInterrupt = "raise",
     ) -> None:
         self.hidden = hidden
         self.preset = preset
@@ -214,6 +226,8 @@ class HistogramRegressor(StackedRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
+        self.callbacks = callbacks
+        self.on_interrupt = on_interrupt
 
     @classmethod
     def as_in_paper(cls, **changes: Any) -> Self:
@@ -242,9 +256,9 @@ class HistogramRegressor(StackedRegressor):
 
     # Fitting
 
-    def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
+    def _fit(self, data: TrainingData, stop: Stop) -> tuple[dict[str, Any], dict[str, float]]:
         with progress_bar(self.progress) as show:
-            watch = Watch(show, Stop(self.max_seconds))
+            watch = Watch(show, stop, self.callbacks)
             fitted = fit_table(data, self._resolved(data), self._seed(), watch)
         attributes = {
             "network_": fitted.network,
@@ -288,7 +302,7 @@ class HistogramRegressor(StackedRegressor):
         check_jobs(self.n_jobs)
         data, _ = self._training_data(X, y, sample_weight)
         with one_thread(), progress_bar(self.progress) as show:
-            watch = Watch(show, Stop(self.max_seconds))
+            watch = Watch(show, Stop(self.max_seconds), self.callbacks)
             tuned = tune_table(data, self._resolved(data), self._seed(), watch)
         before = {name: getattr(self, name) for name in tuned.parameters}
         try:

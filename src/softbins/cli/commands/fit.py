@@ -64,7 +64,8 @@ def fit(
 
     hl-gaussian is a HistogramRegressor: networks and boosted trees, calibrated on rows that were
     held out. --plain, and all other objectives, are the paper's network and nothing else. What each
-    column is taken for is shown first; DATA may be - for standard input.
+    column is taken for is shown first; DATA may be - for standard input. Ctrl-C ends the training
+    and saves what was reached; a second one ends the program.
     """
     check_training_options(options)
     check_model_output(output, force, data)
@@ -109,6 +110,6 @@ def _trained_model(x: Any, y: Any, options: dict[str, Any]) -> Any:
             update(epoch / epochs, "  ".join([f"epoch {epoch}/{epochs}", *errors]), seconds)
 
         given = options | {"n_jobs": options["n_jobs"] or ALL_CORES}
-        model = new_estimator(given, progress=show).fit(x, y)
+        model = new_estimator(given, progress=show, on_interrupt="keep").fit(x, y)
     # The bar is over, and a function could not be saved.
     return model.set_params(progress=False)
