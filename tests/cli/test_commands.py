@@ -89,7 +89,7 @@ def test_the_errors_shown_are_those_of_the_saved_model():
 def test_the_errors_shown_after_early_stopping_are_those_of_the_best_epoch(monkeypatch):
     """It goes back to an epoch before the last, which the errors on all rows show."""
     # The members that were judged: those in the file would have learnt from these rows, too.
-    monkeypatch.setattr(fitting, "_refit_on_all_rows", lambda *_: None)
+    monkeypatch.setattr(fitting, "_refit_on_all_rows", lambda _, ensemble, *__: ensemble.network)
     stopping = ["--objective", "hl-gaussian", "--plain", "--early-stopping", "--epochs", "60"]
     frame, first = table(), np.random.RandomState(0).randint(2**31 - 1)
     shown = json.loads(succeeds(*WHERE, *QUICK, *stopping, "--members", "2", "--json").stdout)

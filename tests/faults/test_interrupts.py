@@ -1,4 +1,7 @@
-"""Ctrl-C at any moment, from the first import on: one line and exit code 130."""
+"""Ctrl-C at any moment, from the first import on: one line and exit code 130.
+
+Once networks are trained, the first Ctrl-C makes a model of what they have reached.
+"""
 
 import random
 import signal
@@ -7,6 +10,9 @@ import sys
 import time
 
 import pytest
+
+from softbins.nn.stopping import Stop
+from softbins.tabular.interrupts import interruptible
 
 # What the console script runs, with a line that says when `main` has begun: before, Python is alone
 # with Ctrl-C.
@@ -39,13 +45,18 @@ def check_delays(delays, folder):
     (folder / "table.csv").write_text(ROWS)
     for delay in delays:
         code, out, said = interrupted_after(delay, folder)
-        assert (code, out) == (130, ""), f"after {delay} s: {said}"
-        # Before training, a command says what it takes the columns for.
-        *before, last = said.splitlines()
-        assert last == "softbins: interrupted", f"after {delay} s: {said}"
-        assert not before or before[0].startswith("column "), f"after {delay} s: {said}"
         assert "Traceback" not in said
-    assert [path.name for path in folder.iterdir()] == ["table.csv"]
+        # Before training, a command says what it takes the columns for.
+        assert not said.startswith("softbins: warning"), f"after {delay} s: {said}"
+        names = sorted(path.name for path in folder.iterdir())
+        if code == 0:
+            assert "softbins: warning: interrupted: networks learnt for " in said
+            assert names == ["new.model", "table.csv"]
+            (folder / "new.model").unlink()
+        else:
+            assert (code, out) == (130, ""), f"after {delay} s: {said}"
+            assert said.splitlines()[-1] == "softbins: interrupted", f"after {delay} s: {said}"
+            assert names == ["table.csv"]
 
 
 def random_delays(seed, count):
@@ -63,3 +74,25 @@ def test_an_interrupt_at_some_moments_is_one_line(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 def test_an_interrupt_at_many_moments_is_one_line(tmp_path):
     check_delays(random_delays(seed=1, count=60), tmp_path)
+
+
+def test_a_second_interrupt_ends_it():
+    stop = Stop()
+    with interruptible(stop, "keep"):
+        signal.raise_signal(signal.SIGINT)
+        assert stop.asked
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_elsewhere_an_interrupt_is_what_it_was():
+    before = signal.getsignal(signal.SIGINT)
+    stop = Stop()
+    with interruptible(stop, "keep"):
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(KeyboardInterrupt), interruptible(stop, "raise"):
+        signal.raise_signal(signal.SIGINT)
+    assert not stop.asked
+    with pytest.raises(ValueError, match="^on_interrupt: expected 'raise' or 'keep', got 'ask'"):
+        interruptible(stop, "ask").__enter__()

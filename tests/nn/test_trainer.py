@@ -8,6 +8,7 @@ from softbins._core.model_file import read, write
 from softbins.nn.objectives import METHODS, make_objective
 from softbins.nn.settings import MuonSettings, Settings
 from softbins.nn.stack import StackedMLP, StackedModule
+from softbins.nn.stopping import Stop
 from softbins.nn.trainer import MemberData, Trainer
 
 ROWS = 300
@@ -29,9 +30,10 @@ def trainer(
     objective = make_objective(method, 0.0, 1.0, bins=20, **parameters)
     network = net or StackedMLP(4, hidden, objective.outputs, seeds, dropout)
     rows = rows or [torch.arange(ROWS)] * len(seeds)
+    stop = options.pop("stop", None)
     settings = Settings(**{"epochs": 5, "batch_size": 64, "learning_rate": 1e-2} | options)
     members = MemberData(x, y, rows, validation, weight)
-    return Trainer(network, objective, members, settings, seeds)
+    return Trainer(network, objective, members, settings, seeds, stop=stop)
 
 
 def trained(*args, **options):
@@ -417,13 +419,31 @@ def test_gradient_norm_is_that_of_the_last_layer():
 
 def test_time_limit_and_progress():
     calls = []
-    result = trainer(epochs=100_000, max_seconds=0.3)
+    result = trainer(epochs=100_000, stop=Stop(0.3))
     result.run(lambda *call: calls.append(call))
     assert 1 <= result.epoch == len(calls) < 100_000
     epoch, epochs, seconds, summary = calls[-1]
     assert (epoch, epochs) == (result.epoch, 100_000)
-    assert seconds >= 0.3
+    assert seconds > 0
     assert summary == {}
+    assert result.is_cut
+
+
+def test_what_ends_by_itself_is_not_cut():
+    result = trainer(epochs=2, stop=Stop(1000.0))
+    result.run()
+    result.stop.ask()
+    assert result.finished
+    assert not result.is_cut
+
+
+def test_a_first_step_is_taken_however_little_time_there_is():
+    stop = Stop()
+    stop.ask()
+    result, untrained = trainer(stop=stop), trainer()
+    result.run()
+    assert result.epoch == 1
+    assert all((a != b).any() for a, b in zip(weights(result), weights(untrained), strict=True))
 
 
 # Representations (Table 2)

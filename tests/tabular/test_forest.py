@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from softbins.tabular import forest as forests
+from softbins.tabular import tree_growth
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import DEFAULTS, TreeGrowth
 from softbins.tabular.folds import Folds
@@ -34,7 +34,7 @@ def grow(x, y, folds, weight=None, max_judges=EVERYTHING, seed=0, ensembles=1, t
 
 
 def model(rows, columns, number=0, speedup=1, trees=DEFAULTS.trees):
-    return forests._model((rows, columns), number, 0, speedup, trees)
+    return tree_growth._model((rows, columns), number, 0, speedup, trees)
 
 
 def table(name, rows=150, seed=0):
@@ -294,7 +294,7 @@ def test_the_forest_is_the_mean_of_the_folds_ensembles(each):
     x, y = table("plain")
 
     def ensemble(part, number):
-        return forests._model(part.shape, number, number, 1, few_rounds(5))
+        return tree_growth._model(part.shape, number, number, 1, few_rounds(5))
 
     folds = folds_of(len(y), 4, used=2)
     grown = grow(x, y, folds, ensembles=2 * each)

@@ -221,7 +221,8 @@ def test_max_seconds_ends_the_training():
     x, y = data()
     start = time.perf_counter()
     options = NO_TREES | {"max_epochs": 10**6, "patience": 10**6}
-    model = HistogramRegressor(**options, max_seconds=0.2).fit(x, y)
+    with pytest.warns(UserWarning, match="^max_seconds: networks learnt for "):
+        model = HistogramRegressor(**options, max_seconds=0.2).fit(x, y)
     assert time.perf_counter() - start < 10
     assert 1 <= model.n_epochs_ < 10**6
     assert np.isfinite(model.predict(x)).all()

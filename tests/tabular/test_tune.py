@@ -6,12 +6,13 @@ import torch
 
 from softbins import Bins, HistogramRegressor
 from softbins.nn.adam import Adam
+from softbins.nn.groups import member_decay
 from softbins.nn.objectives import make_objective
 from softbins.nn.settings import Settings
 from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import MemberData, Trainer
 from softbins.tabular.defaults import DEFAULTS
-from softbins.tabular.tune import Candidate, best_settings, candidates, member_decay
+from softbins.tabular.tune import Candidate, best_settings, candidates
 
 FIRST = Candidate(0.1, 1e-2)
 GAIN = DEFAULTS.tuning.min_gain

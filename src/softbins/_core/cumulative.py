@@ -139,8 +139,8 @@ def _shifted_to(probs: Tensor, edges: Tensor, wanted: Tensor) -> Tensor:
         if not far.any():
             break
         rows, gap = rows[far], gap[far]
-        state = (part[far] for part in (by, before, gap_before, low, high))
-        by, before, gap_before, low, high = _better_shift(gap, *state)
+        known = (part[far] for part in (by, before, gap_before, low, high))
+        by, before, gap_before, low, high = _better_shift(gap, *known)
         if step > STEPS_BEFORE_HALVING and step % 2:
             by = (low + high) / 2
         part = Cumulative(cumulative.below[rows], cumulative.above[rows])

@@ -111,6 +111,7 @@ def model_output(command: Command) -> Command:
 
 
 COUNT = click.IntRange(min=1)
+ALL_CORES = -1  # as `n_jobs` of an estimator
 POSITIVE = between(0, math.inf)
 PROBABILITY = between(0, 1)
 
@@ -121,3 +122,9 @@ PAGE = click.option(
     "--page", metavar="FILE", callback=new_file(check_page_name), help="Write it as one .html page."
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+JOBS = click.option(
+    "--jobs",
+    "n_jobs",
+    type=COUNT,
+    help="Cores to use, with the same result for any number.  [default: all]",
+)

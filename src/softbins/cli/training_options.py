@@ -38,7 +38,7 @@ TRAINING_OPTIONS = (
         "--max-seconds",
         type=float,
         callback=POSITIVE,
-        help="Time for networks, and for trees, at most.",
+        help="Time for the whole training, about.",
     ),
     option(
         "--early-stopping/--no-early-stopping",

@@ -202,7 +202,8 @@ def _head(trainer: Trainer[StackedMLP], task: GroupTask, stop: Stop) -> Head | N
         return None
     objective, settings = task.head.objective, task.head.settings
     network: Any = trainer.network
-    return fit_head(network, objective, trainer.data, task.seeds, task.settings, settings, stop)
+    data, end = trainer.data, stop.whoever_asks()
+    return fit_head(network, objective, data, task.seeds, task.settings, settings, end)
 
 
 def _tensor(array: Array | None, device: str) -> Tensor | None:

@@ -47,6 +47,10 @@ class Stop:
         """End now, in all threads, this and what is within it."""
         self._asked.set()
 
+    def whoever_asks(self) -> Stop:
+        """A stop at the same time, which hears of nobody: for what has to be done in any case."""
+        return Stop().within(self.seconds_left)
+
     def within(self, seconds: float) -> Stop:
         """A stop after so many seconds, or where this one ends before."""
         part = Stop()

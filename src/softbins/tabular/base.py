@@ -6,8 +6,12 @@ conversion happens once, here. A failed `fit` leaves a fitted estimator as it wa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -22,6 +26,7 @@ from softbins._core.checks import as_floats, weight_column
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.nn.stack import StackedMLP
+from softbins.nn.stopping import Stop
 from softbins.tabular import validation
 from softbins.tabular.aggregate import Outputs
 from softbins.tabular.columns import Columns
@@ -30,6 +35,8 @@ from softbins.tabular.device import one_thread
 from softbins.tabular.explain import ExplainsPredictions
 from softbins.tabular.frame_output import frame_like, summary_columns
 from softbins.tabular.html_repr import ShowsWhatWasChosen
+from softbins.tabular.interrupts import OnInterrupt, interruptible
+from softbins.tabular.jobs import check_jobs, run_in_threads, threads_for
 from softbins.tabular.provenance import Provenance, time_of_fit
 from softbins.tabular.scaling import Scaling
 from softbins.tabular.writing import WritesFiles
@@ -44,6 +51,18 @@ PREDICTION_CHUNK = 512
 ROWS_OF_A_BLOCK = 16
 
 
+Part = TypeVar("Part")
+# From rows to what is predicted for them, a chunk of rows at a time.
+Parts = Callable[[Any], Iterator[Part]]
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """Features that are encoded already, in the place of a table."""
+
+    features: Array
+
+
 class StackedRegressor(
     ShowsWhatWasChosen, ExplainsPredictions, WritesFiles, RegressorMixin, BaseEstimator
 ):
@@ -52,6 +71,9 @@ class StackedRegressor(
     _chunk_size = PREDICTION_CHUNK
     categorical_features: Any
     random_state: Any
+    n_jobs: int | None
+    max_seconds: float | None
+    on_interrupt: OnInterrupt
     objective_: Objective
     network_: StackedMLP
     scaling_: Scaling
@@ -81,10 +103,11 @@ class StackedRegressor(
 
     def _fit_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None, **order: Any) -> Self:
         """Train on a table whose rows may belong together; see `RowOrder.of`."""
-        fitted_at = time_of_fit()
+        check_jobs(self.n_jobs)
+        fitted_at, stop = time_of_fit(), Stop(self.max_seconds)
         data, names = self._training_data(X, y, sample_weight, **order)
-        with one_thread():
-            fitted, scores = self._fit(data)
+        with one_thread(), interruptible(stop, self.on_interrupt):
+            fitted, scores = self._fit(data, stop)
         fitted["provenance_"] = Provenance.of_fit(
             data, fitted_at=fitted_at, y=y, random_state=self.random_state, scores=scores
         )
@@ -107,7 +130,7 @@ class StackedRegressor(
         names = ("n_features_in_", "feature_names_in_")
         return data, {name: getattr(probe, name) for name in names if hasattr(probe, name)}
 
-    def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
+    def _fit(self, data: TrainingData, stop: Stop) -> tuple[dict[str, Any], dict[str, float]]:
         """What a fit finds out, by the names of the attributes, and errors on held-out rows."""
         raise NotImplementedError
 
@@ -129,10 +152,10 @@ class StackedRegressor(
             The predictions.
         """
         if output == "mean":
-            return self._collect(self._means(X))
+            return self._collect(X, self._means)
         if output not in ("median", "mode"):
             raise ValueError(f"output: expected 'mean', 'median' or 'mode', got {output!r}")
-        return self._collect(getattr(part, output) for part in self._distributions(X))
+        return self._collect(X, self._of_distributions(attrgetter(output)))
 
     def predict_distribution(self, X: Any, calibrated: bool = True) -> Histogram:
         """Predict a distribution for each row.
@@ -153,9 +176,9 @@ class StackedRegressor(
             rows ask for what you need of it instead (`predict_interval`, `predict_quantiles`,
             `predict_cdf`), or for some rows at a time.
         """
-        with one_thread():
-            parts = list(self._distributions(X, calibrated))
-            return Histogram(parts[0].bins, logits=torch.cat([part.logits for part in parts]))
+        predict = partial(self._distributions, calibrated=calibrated)
+        parts = [part for block in self._in_blocks(X, predict) for part in block]
+        return Histogram(parts[0].bins, logits=torch.cat([part.logits for part in parts]))
 
     def predict_quantiles(self, X: Any, q: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Array:
         """Predict quantiles for each row.
@@ -173,7 +196,7 @@ class StackedRegressor(
             One column for each level.
         """
         levels = np.atleast_1d(as_floats("q", q)).tolist()
-        return self._collect(part.quantile(levels) for part in self._distributions(X))
+        return self._collect(X, self._of_distributions(lambda part: part.quantile(levels)))
 
     def predict_interval(
         self,
@@ -201,9 +224,11 @@ class StackedRegressor(
         array of shape (n_samples, 2)
             Low and high ends.
         """
-        found = self._distributions(X, calibrated)
-        parts = (part.interval(coverage, kind) for part in found)
-        return self._collect(torch.stack(ends, -1) for ends in parts)
+
+        def ends(part: Histogram) -> Tensor:
+            return torch.stack(part.interval(coverage, kind), -1)
+
+        return self._collect(X, self._of_distributions(ends, calibrated))
 
     def predict_cdf(self, X: Any, y: ArrayLike) -> Array:
         """Predict the probability of at most each of some values, for each row.
@@ -221,7 +246,7 @@ class StackedRegressor(
             One column for each value.
         """
         values = torch.from_numpy(np.atleast_1d(as_floats("y", y)))
-        return self._collect(part.cdf(values.unsqueeze(-1)).T for part in self._distributions(X))
+        return self._collect(X, self._of_distributions(lambda p: p.cdf(values.unsqueeze(-1)).T))
 
     def predict_frame(self, X: Any, coverage: float = 0.9, quantiles: Sequence[float] = ()) -> Any:
         """Predict a table: the mean, the median and an interval for each row.
@@ -312,6 +337,8 @@ class StackedRegressor(
             yield Outputs(self._apply(self.network_, features[rows]))
 
     def _features(self, X: Any) -> Array:
+        if isinstance(X, EncodedRows):
+            return X.features
         check_is_fitted(self)
         return validation.prediction_data(self, X, self.columns_)
 
@@ -327,11 +354,32 @@ class StackedRegressor(
         whole = F.pad(x, (0, 0, 0, -len(x) % ROWS_OF_A_BLOCK))
         return network(whole.expand(self.network_.members, -1, -1))[:, : len(x)]
 
-    @staticmethod
-    def _collect(parts: Iterator[Tensor]) -> Array:
-        """All chunks as one array; they are computed here, with one thread."""
+    def _of_distributions(
+        self, read: Callable[[Histogram], Tensor], calibrated: bool = True
+    ) -> Parts[Tensor]:
+        """What is read off predicted distributions, a chunk of rows at a time."""
+        return lambda X: map(read, self._distributions(X, calibrated))
+
+    def _collect(self, X: Any, parts: Parts[Tensor]) -> Array:
+        """All chunks as one array."""
+        found = [part for block in self._in_blocks(X, parts) for part in block]
         with one_thread():
-            return as_numpy(torch.cat(list(parts)))
+            return as_numpy(torch.cat(found))
+
+    def _in_blocks(self, X: Any, parts: Parts[Part]) -> list[list[Part]]:
+        """The chunks of rows in as many blocks as there are jobs, which compute in turn.
+
+        Whatever the number of jobs, rows are in the same chunks.
+        """
+        with one_thread():
+            features = self._features(X)
+            jobs = 1 if len(features) <= self._chunk_size else threads_for(self.n_jobs)
+            if jobs == 1:
+                return [list(parts(EncodedRows(features)))]
+            chunks = math.ceil(len(features) / self._chunk_size)
+            rows = self._chunk_size * math.ceil(chunks / jobs)
+            blocks = [EncodedRows(features[i : i + rows]) for i in range(0, len(features), rows)]
+            return run_in_threads(lambda block: list(parts(block)), blocks, jobs)
 
     # Files
 

@@ -11,10 +11,8 @@ import torch
 
 
 def chosen_device(name: str) -> torch.device:
-    """The device of that name, or for "auto" the best there is."""
-    if name != "auto":
-        return torch.device(name)
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """The device of that name; "auto" is the processor, the only one that was tried."""
+    return torch.device("cpu" if name == "auto" else name)
 
 
 class _OneThread(threading.local):

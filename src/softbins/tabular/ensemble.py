@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import torch
 
+from softbins._core.warnings import warn_user
 from softbins.nn.groups import (
     GroupTask,
     HeadTask,
@@ -27,6 +28,7 @@ from softbins.nn.groups import (
 from softbins.nn.pruning import train_and_prune
 from softbins.nn.settings import PruningRule, Settings
 from softbins.nn.stack import StackedMLP
+from softbins.nn.stopping import Stop
 from softbins.tabular.folds import Folds
 from softbins.tabular.jobs import number_of_jobs, run_tasks
 from softbins.tabular.watch import Watch
@@ -42,18 +44,24 @@ class Workshop:
     n_jobs: int | None
     watch: Watch
 
-    def run(self, tasks: Sequence[GroupTask], share: float = 1.0) -> list[TrainedGroup]:
-        """Train groups, together in no more than a share of the time that is left."""
+    def run(
+        self, tasks: Sequence[GroupTask], share: float = 1.0, told: bool = True
+    ) -> list[TrainedGroup]:
+        """Train groups, together in no more than a share of the time that is left.
+
+        Who watches is told of their epochs, unless these are further ones.
+        """
         in_turn = math.ceil(len(tasks) / number_of_jobs(self.n_jobs))
         seconds = share * self.watch.stop.seconds_left / max(in_turn, 1)
         timed = [replace(task, seconds=seconds) for task in tasks]
+        stop = self.watch.stop.within(math.inf)
         return run_tasks(
             train_group,
             self.table,
             timed,
             n_jobs=self.n_jobs,
-            progress=self.watch.groups(timed),
-            stop=self.watch.stop,
+            progress=self.watch.groups(timed, stop) if told else None,
+            stop=stop,
         )
 
 
@@ -136,8 +144,17 @@ def train_further(
         replace(task, make_network=partial(_given, some_members(ensemble.network, task.members)))
         for task in group_tasks(again, groups)
     ]
-    return joined(workshop.run(tasks)).network
+    return joined(workshop.run(tasks, told=False)).network
 
 
 def _given(network: StackedMLP, seeds: Sequence[int]) -> StackedMLP:
     return network
+
+
+def warn_of_cut(ensemble: TrainedEnsemble, epochs: int, stop: Stop) -> None:
+    """Say so if the time was too short, or somebody has interrupted it."""
+    reached = f"networks learnt for {ensemble.epoch} of {epochs} epochs"
+    if stop.asked:
+        warn_user(f"interrupted: {reached}; the model is what they have reached")
+    elif ensemble.is_cut and stop.seconds_left < math.inf:
+        warn_user(f"max_seconds: {reached}, in the time that there was for them")

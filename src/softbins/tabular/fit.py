@@ -44,6 +44,7 @@ from softbins.tabular.ensemble import (
     member_groups,
     train_further,
     train_members,
+    warn_of_cut,
 )
 from softbins.tabular.folds import Folds
 from softbins.tabular.forest import Forest
@@ -95,6 +96,7 @@ def fit_table(
             x = torch.from_numpy(table.x)
             aggregator, scores = _aggregate(judged, objective, data, x, folds, trees, chosen)
             network = _refit_on_all_rows(workshop, ensemble, task, folds, chosen)
+    warn_of_cut(ensemble, chosen.settings.epochs, watch.stop)
     used = trees is not None and aggregator is not None and aggregator.tree_share > 0
     return FittedTable(
         network=_for_prediction(network, ensemble.head, scaling.precision),

@@ -31,9 +31,11 @@ from softbins.tabular.device import one_thread
 from softbins.tabular.fit import fit_table
 from softbins.tabular.forest import Forest
 from softbins.tabular.hyperparameters import Hyperparameters, resolve
+from softbins.tabular.interrupts import OnInterrupt
+from softbins.tabular.jobs import check_jobs
 from softbins.tabular.objectives import TwoHeadObjective, distribution_part, histogram_objective
 from softbins.tabular.tune import tune_table
-from softbins.tabular.watch import Watch
+from softbins.tabular.watch import Callback, Watch
 
 Auto = Literal["auto"]
 
@@ -91,7 +93,8 @@ class HistogramRegressor(StackedRegressor):
     max_epochs : int or "auto", default="auto"
         Passes over the data, at most.
     max_seconds : float, optional
-        Time for the training of the networks, at most. Trees that take longer are left out.
+        Time for the whole of `fit`, about: what has been learnt by then is calibrated and kept,
+        and a warning says what was cut.
     folds : splitter or sequence of pairs, optional
         Which rows are held out, where `groups` and `time` of `fit` do not say it: a splitter of
         scikit-learn, or pairs of indices of rows to learn from and rows to hold out.
@@ -106,7 +109,8 @@ class HistogramRegressor(StackedRegressor):
         "from_dtype" takes text, booleans and categories of a data frame for categories. A list
         has indices or names of columns, or is a mask.
     device : str, default="auto"
-        Where to train: "cpu", "cuda", or "auto" for the best there is.
+        Where to train. "auto" is the processor, "cpu"; other names of torch's, such as "cuda",
+        have to be asked for. Predictions are made on the processor.
     n_jobs : int, optional
         Cores to use, in `fit` and for predictions: None is one, unless a `joblib.parallel_config`
         says otherwise, and -1 is all. The model is the same for any number.
@@ -115,6 +119,13 @@ class HistogramRegressor(StackedRegressor):
     progress : bool or callable, default=False
         True shows a bar in a terminal or notebook. A function is called after every epoch with
         the epoch, the number of epochs, the seconds so far, and a dict of errors.
+    callbacks : sequence of callables, default=()
+        Each is called after every epoch with a list of dicts: for every epoch so far its number
+        and the members' mean errors. If one returns True, the training ends. Like `progress`,
+        they hear nothing of a training in other processes.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        What the first Ctrl-C does: "keep" ends the training, and makes a model of what was
+        reached; "raise" leaves the estimator as it was.
 
     Attributes
     ----------
@@ -199,6 +210,8 @@ class HistogramRegressor(StackedRegressor):
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: bool | Progress = False,
+        callbacks: Sequence[Callback] = (),
+        on_interrupt: OnInterrupt = "raise",
     ) -> None:
         self.hidden = hidden
         self.preset = preset
@@ -229,6 +242,8 @@ class HistogramRegressor(StackedRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
+        self.callbacks = callbacks
+        self.on_interrupt = on_interrupt
 
     @classmethod
     def as_in_paper(cls, **changes: Any) -> Self:
@@ -333,9 +348,9 @@ class HistogramRegressor(StackedRegressor):
             self.aggregator_ = self.aggregator_.recalibrated(outputs, target, half_life)
         return self
 
-    def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
+    def _fit(self, data: TrainingData, stop: Stop) -> tuple[dict[str, Any], dict[str, float]]:
         with progress_bar(self.progress) as show:
-            watch = Watch(show, Stop(self.max_seconds))
+            watch = Watch(show, stop, self.callbacks)
             fitted = fit_table(data, self._resolved(data), self._seed(), watch)
         attributes = {
             "network_": fitted.network,
@@ -385,9 +400,10 @@ class HistogramRegressor(StackedRegressor):
             The fitted regressor, with the chosen parameters set; `tuning_` has all that was
             tried. If tuning or fitting fails, the regressor stays as it was.
         """
+        check_jobs(self.n_jobs)
         data, _ = self._training_data(X, y, sample_weight, **self._order(groups, time))
         with one_thread(), progress_bar(self.progress) as show:
-            watch = Watch(show, Stop(self.max_seconds))
+            watch = Watch(show, Stop(self.max_seconds), self.callbacks)
             tuned = tune_table(data, self._resolved(data), self._seed(), watch)
         before = {name: getattr(self, name) for name in tuned.parameters}
         try:
@@ -419,7 +435,7 @@ class HistogramRegressor(StackedRegressor):
         if self.aggregator_ is None:
             return super()._mean_and_interval(X, coverage)
         predict = partial(self.aggregator_.mean_and_interval, coverage=coverage)
-        return self._collect(map(predict, self._small_outputs(X)))
+        return self._collect(X, lambda rows: map(predict, self._small_outputs(rows)))
 
     def _outputs(self, X: Any, for_means: bool = False) -> Iterator[Outputs]:
         """What members and trees say, in chunks of rows; for means not all of it is needed."""

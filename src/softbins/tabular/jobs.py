@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from softbins.nn.settings import Progress
 from softbins.nn.stopping import Stop
+from softbins.tabular.cluster import check_workers, clear_errors
 from softbins.tabular.device import one_thread
 
 Array = NDArray[np.generic]
@@ -62,6 +63,7 @@ def scattered(arrays: Sequence[Array | None]) -> Iterator[None]:
     if client is None:
         yield
         return
+    check_workers(client)
     found = [array for array in arrays if array is not None]
     with joblib.parallel_config(backend="dask", client=client, scatter=found):
         yield
@@ -87,13 +89,32 @@ def run_tasks(
         shows = [None] * len(tasks)
     spread = joblib.Parallel(number_of_jobs(n_jobs), prefer="threads", batch_size=1, mmap_mode="c")
     try:
-        found: list[Result] = spread(
-            joblib.delayed(_with_one_thread)(function, *shared, task, show, stop)
-            for task, show in zip(tasks, shows, strict=True)
-        )
+        with clear_errors():
+            found: list[Result] = spread(
+                joblib.delayed(_with_one_thread)(function, *shared, task, show, stop)
+                for task, show in zip(tasks, shows, strict=True)
+            )
     except BaseException:
         stop.ask()
         raise
+    return found
+
+
+def threads_for(n_jobs: int | None) -> int:
+    """How many threads of this process that means: a cluster has none of them."""
+    runner = get_active_backend(prefer="threads")[0]
+    if getattr(runner, "supports_sharedmem", False):
+        return number_of_jobs(n_jobs)
+    check_jobs(n_jobs)
+    return int(joblib.cpu_count() if n_jobs is not None and n_jobs < 0 else n_jobs or 1)
+
+
+def run_in_threads(
+    function: Callable[[Task], Result], tasks: Sequence[Task], threads: int
+) -> list[Result]:
+    """Call a function for every task, in threads of this process."""
+    spread = joblib.Parallel(threads, require="sharedmem", batch_size=1)
+    found: list[Result] = spread(joblib.delayed(_with_one_thread)(function, t) for t in tasks)
     return found
 
 

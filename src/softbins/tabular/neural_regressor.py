@@ -22,13 +22,14 @@ from softbins.tabular.base import StackedRegressor
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import DEFAULTS
 from softbins.tabular.device import chosen_device
-from softbins.tabular.ensemble import Workshop, group_tasks, member_groups
+from softbins.tabular.ensemble import Workshop, group_tasks, member_groups, warn_of_cut
+from softbins.tabular.interrupts import OnInterrupt
 from softbins.tabular.jobs import scattered
 from softbins.tabular.memory import NetworkSize, check_size
 from softbins.tabular.scaling import Scaling
 from softbins.tabular.summary import history_summary
 from softbins.tabular.targets import float_targets, predict_constant, range_of
-from softbins.tabular.watch import Watch
+from softbins.tabular.watch import Callback, Watch
 
 
 class NeuralRegressor(StackedRegressor):
@@ -73,7 +74,7 @@ class NeuralRegressor(StackedRegressor):
     max_epochs : int, default=100
         Passes over the data, at most.
     max_seconds : float, optional
-        Time for training, at most.
+        Time for the whole of `fit`, about. A warning says what was cut.
     early_stopping : bool, default=False
         Whether each member leaves out some rows, stops when it no longer improves on them, and
         goes back to its best epoch.
@@ -87,7 +88,8 @@ class NeuralRegressor(StackedRegressor):
         "from_dtype" takes text, booleans and categories of a data frame for categories. A list
         has indices or names of columns, or is a mask.
     device : str, default="auto"
-        Where to train: "cpu", "cuda", or "auto" for the best there is.
+        Where to train. "auto" is the processor, "cpu"; other names of torch's, such as "cuda",
+        have to be asked for. Predictions are made on the processor.
     n_jobs : int, optional
         Cores to use, in `fit` and for predictions: None is one, unless a `joblib.parallel_config`
         says otherwise, and -1 is all. The model is the same for any number.
@@ -96,6 +98,13 @@ class NeuralRegressor(StackedRegressor):
     progress : bool or callable, default=False
         True shows a bar in a terminal or notebook. A function is called after every epoch with
         the epoch, the number of epochs, the seconds so far, and a dict of errors.
+    callbacks : sequence of callables, default=()
+        Each is called after every epoch with a list of dicts: for every epoch so far its number
+        and the members' mean errors. If one returns True, the training ends. Like `progress`,
+        they hear nothing of a training in other processes.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        What the first Ctrl-C does: "keep" ends the training, and makes a model of what was
+        reached; "raise" leaves the estimator as it was.
 
     Attributes
     ----------
@@ -164,6 +173,8 @@ class NeuralRegressor(StackedRegressor):
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: bool | Progress = False,
+        callbacks: Sequence[Callback] = (),
+        on_interrupt: OnInterrupt = "raise",
     ) -> None:
         self.objective = objective
         self.hidden = hidden
@@ -191,8 +202,10 @@ class NeuralRegressor(StackedRegressor):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.progress = progress
+        self.callbacks = callbacks
+        self.on_interrupt = on_interrupt
 
-    def _fit(self, data: TrainingData) -> tuple[dict[str, Any], dict[str, float]]:
+    def _fit(self, data: TrainingData, stop: Stop) -> tuple[dict[str, Any], dict[str, float]]:
         settings = self._settings()
         check_size(self._network_size(data), self.max_seconds)
         low, high = range_of(data.target, self.target_range, self.bins)
@@ -203,7 +216,7 @@ class NeuralRegressor(StackedRegressor):
             network, history, epochs = task.make_network(task.seeds), list[HistoryRow](), 0
             predict_constant(network, objective, float_targets(data.target[:1]))
         else:
-            ensemble = self._trained(data, scaling, task)
+            ensemble = self._trained(data, scaling, task, stop)
             network, history, epochs = ensemble.network, ensemble.history, ensemble.epoch
         fitted: dict[str, Any] = {
             # In float64, so that a prediction does not depend on the rest of its batch.
@@ -217,15 +230,19 @@ class NeuralRegressor(StackedRegressor):
             fitted["bins_"] = objective.bins
         return fitted, self._held_out_scores(history)
 
-    def _trained(self, data: TrainingData, scaling: Scaling, task: GroupTask) -> TrainedEnsemble:
+    def _trained(
+        self, data: TrainingData, scaling: Scaling, task: GroupTask, stop: Stop
+    ) -> TrainedEnsemble:
         """All members, in groups of a size that the table decides."""
         x, y = scaling(data.features), float_targets(data.target)
         table = SharedTable.of(x, y, data.weight, task.objective, task.settings)
         size = DEFAULTS.network.group_size.at(data.n_rows)
         tasks = group_tasks(task, member_groups(self.members, size, None))
         with progress_bar(self.progress) as show, scattered(table):
-            workshop = Workshop(table, self.n_jobs, Watch(show, Stop(self.max_seconds)))
-            return joined(workshop.run(tasks))
+            workshop = Workshop(table, self.n_jobs, Watch(show, stop, self.callbacks))
+            ensemble = joined(workshop.run(tasks))
+        warn_of_cut(ensemble, task.settings.epochs, stop)
+        return ensemble
 
     def _held_out_scores(self, history: list[HistoryRow]) -> dict[str, float]:
         """Errors on validation rows in the epoch that was kept, averaged over the members."""

@@ -21,7 +21,7 @@ from softbins.tabular.model_schema import check_model, layouts_of
 from softbins.tabular.provenance import Provenance
 from softbins.tabular.scaling import Scaling
 
-OF_THE_MACHINE = ("n_jobs",)
+OF_THE_MACHINE = ("n_jobs", "callbacks", "on_interrupt")
 
 
 def save(regressor: Any, path: str | os.PathLike[str]) -> None:
@@ -61,7 +61,7 @@ def _header_and_tensors(regressor: Any) -> tuple[dict[str, Any], dict[str, Tenso
 
 
 def _parameters(regressor: Any) -> dict[str, Any]:
-    """How the model was made, but for what only concerns the machine that made it."""
+    """How the model was made, but for what only concerned those who made it, and where."""
     chosen = regressor.get_params(deep=False).items()
     return {name: _plain(name, value) for name, value in chosen if name not in OF_THE_MACHINE}
 

@@ -89,6 +89,7 @@ def grow_trees(
     """
     import sklearn.ensemble  # noqa: F401 - takes a second, which no tree is to blame for
 
+    stop = Stop() if stop is None else stop
     tasks = _tasks(data, folds, seed, budget, defaults)
     arrays = data.features, data.target, data.weight
     with scattered(arrays):
@@ -97,12 +98,12 @@ def grow_trees(
             arrays,
             tasks,
             n_jobs=budget.n_jobs,
-            stop=(stop or Stop()).within(budget.max_seconds),
+            stop=stop.within(budget.max_seconds),
         )
     done = [part for part in grown if part is not None]
     if len(done) < len(tasks):
-        text = f"max_seconds: trees need more than {budget.max_seconds:.2g} seconds"
-        warn_user(f"{text} and were left out")
+        why = f"max_seconds: trees need more than {budget.max_seconds:.2g} seconds and"
+        warn_user(f"{'interrupted: trees' if stop.asked else why} were left out")
         return None
     grown_trees = _chosen_rounds(data, folds, done)
     if folds.training is None:

@@ -5,34 +5,53 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from softbins.nn.groups import GroupTask
 from softbins.nn.settings import Progress
 from softbins.nn.stopping import Stop
 
+History = list[dict[str, float]]
+# Called after every epoch with the errors of all epochs so far; True ends the training.
+Callback = Callable[[History], bool | None]
+
 
 class Watch:
     """The time of a fit, and whom to tell of its epochs."""
 
-    def __init__(self, show: Progress | None = None, stop: Stop | None = None) -> None:
+    def __init__(
+        self,
+        show: Progress | None = None,
+        stop: Stop | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
         self.show, self.stop = show, Stop() if stop is None else stop
-        self.start = time.perf_counter()
+        self.callbacks, self.start = list(callbacks), time.perf_counter()
+        self.history: History = []
 
-    def groups(self, tasks: Sequence[GroupTask]) -> list[Progress | None]:
-        """For each group what to call after its epochs."""
-        if self.show is None:
+    def groups(self, tasks: Sequence[GroupTask], stop: Stop) -> list[Progress | None]:
+        """For each group what to call after its epochs; callbacks may ask for the stop."""
+        if self.show is None and not self.callbacks:
             return [None] * len(tasks)
-        together = _Together(self.show, self.start, tasks)
+        together = _Together(self, tasks, stop)
         return [partial(together.hear, number) for number in range(len(tasks))]
+
+    def tell(self, epoch: int, epochs: int, summary: dict[str, float], stop: Stop) -> None:
+        """All members have ended an epoch, in the mean."""
+        if self.show is not None:
+            self.show(epoch, epochs, time.perf_counter() - self.start, summary)
+        self.history.append({"epoch": epoch} | summary)
+        for callback in self.callbacks:
+            if callback([dict(row) for row in self.history]) is True:
+                stop.ask()
 
 
 class _Together:
     """Epochs of several groups, told as those of one training."""
 
-    def __init__(self, show: Progress, start: float, tasks: Sequence[GroupTask]) -> None:
-        self.show, self.start, self.lock = show, start, threading.Lock()
+    def __init__(self, watch: Watch, tasks: Sequence[GroupTask], stop: Stop) -> None:
+        self.watch, self.stop, self.lock = watch, stop, threading.Lock()
         self.epochs = max(task.settings.epochs for task in tasks)
         begun = [0 if task.start is None else task.start[0]["epoch"] for task in tasks]
         self.shares = [
@@ -52,7 +71,7 @@ class _Together:
             if now <= self.told:
                 return
             self.told = now
-            self.show(now, self.epochs, time.perf_counter() - self.start, self._summary())
+            self.watch.tell(now, self.epochs, self._summary(), self.stop)
 
     def _epoch(self) -> int:
         return math.floor(sum(self.shares) / len(self.shares) * self.epochs + 1e-9)

@@ -10,7 +10,17 @@ import click
 import softbins
 from softbins._core.text import printable
 from softbins.cli.inputs import read_features_and_target
-from softbins.cli.options import DATA, JSON, MODEL, PAGE, PROBABILITY, examples, option
+from softbins.cli.options import (
+    ALL_CORES,
+    DATA,
+    JOBS,
+    JSON,
+    MODEL,
+    PAGE,
+    PROBABILITY,
+    examples,
+    option,
+)
 from softbins.cli.output_files import check_drawings, write_text
 from softbins.cli.reading import Reading
 from softbins.cli.reading_options import reading_options
@@ -33,6 +43,7 @@ from softbins.cli.table_columns import Array
 @option("--coverage", type=float, default=0.9, callback=PROBABILITY, help="Share in the intervals.")
 @PAGE
 @click.option("--quick", is_flag=True, help="A page without which columns matter, and how.")
+@JOBS
 @JSON
 def evaluate(
     model: Path,
@@ -42,6 +53,7 @@ def evaluate(
     coverage: float,
     page: Path | None,
     quick: bool,
+    n_jobs: int | None,
     as_json: bool,
 ) -> None:
     """Judge a saved MODEL by rows of DATA that it was not trained on.
@@ -52,7 +64,7 @@ def evaluate(
     columns that takes a minute, unless it is --quick.
     """
     check_drawings([page], model, data)
-    fitted = softbins.load(model)
+    fitted = softbins.load(model).set_params(n_jobs=n_jobs or ALL_CORES)
     rows = read_features_and_target(data, fitted, target or _target_of(fitted), reading)
     evaluation = _evaluation(fitted, *rows, coverage)
     if page is not None:

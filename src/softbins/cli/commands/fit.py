@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import click
 
 from softbins._core.extras import optional_import
 from softbins.cli.inputs import read_training_data
-from softbins.cli.options import DATA, JSON, TARGET, examples, model_output
+from softbins.cli.options import ALL_CORES, DATA, JOBS, JSON, TARGET, examples, model_output, option
 from softbins.cli.output_files import check_model_output
 from softbins.cli.progress import progress_bar
 from softbins.cli.reading import Reading
@@ -33,6 +34,7 @@ FEW_ROWS = 30
         "fit houses.csv --target price -o houses.model",
         "fit houses.parquet --target price -o houses.model --preset fast --max-seconds 60",
         "fit houses.csv --target price -o l2.model --objective l2 --hidden 128,128 --json",
+        "fit houses.parquet --target price -o houses.model --cluster tcp://node1:8786",
         "fit export.xlsx --sheet sold --target price --drop id,day -o houses.model",
     )
 )
@@ -41,6 +43,12 @@ FEW_ROWS = 30
 @model_output
 @reading_options(target=True, columns=True)
 @training_options
+@JOBS
+@option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Train on a Dask cluster: its scheduler, such as tcp://node1:8786.",
+)
 @JSON
 def fit(
     data: Path,
@@ -48,6 +56,7 @@ def fit(
     output: Path,
     force: bool,
     reading: Reading,
+    cluster: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -55,7 +64,8 @@ def fit(
 
     hl-gaussian is a HistogramRegressor: networks and boosted trees, calibrated on rows that were
     held out. --plain, and all other objectives, are the paper's network and nothing else. What each
-    column is taken for is shown first; DATA may be - for standard input.
+    column is taken for is shown first; DATA may be - for standard input. Ctrl-C ends the training
+    and saves what was reached; a second one ends the program.
     """
     check_training_options(options)
     check_model_output(output, force, data)
@@ -63,12 +73,23 @@ def fit(
     click.echo(summary_text(columns, limit=MAX_LISTED), err=True)
     _warn_of_few_rows(len(y))
     # A series, because its name tells the model what it predicts.
-    model = _trained_model(x, optional_import("pandas").Series(y, name=target), options)
+    named = optional_import("pandas").Series(y, name=target)
+    with _workers(cluster):
+        model = _trained_model(x, named, options)
     model.save(output)
     summary = {"model": str(output), "objective": options["objective"], "rows": len(y)}
     # A stray word among numbers shows in the numbers of columns of each kind.
     summary |= {"features": x.shape[1], "kinds": Counter(model.columns_.kinds)}
     print_summary(summary, model, as_json)
+
+
+def _workers(cluster: str | None) -> AbstractContextManager[Any]:
+    """The workers of a cluster, or this machine."""
+    if cluster is None:
+        return nullcontext()
+    from softbins.tabular.cluster import dask_cluster
+
+    return dask_cluster(cluster)
 
 
 def _warn_of_few_rows(rows: int) -> None:
@@ -88,6 +109,7 @@ def _trained_model(x: Any, y: Any, options: dict[str, Any]) -> Any:
             errors = [f"{k.replace('_', ' ')} {v:.4g}" for k, v in summary.items() if "mae" in k]
             update(epoch / epochs, "  ".join([f"epoch {epoch}/{epochs}", *errors]), seconds)
 
-        model = new_estimator(options, progress=show).fit(x, y)
+        given = options | {"n_jobs": options["n_jobs"] or ALL_CORES}
+        model = new_estimator(given, progress=show, on_interrupt="keep").fit(x, y)
     # The bar is over, and a function could not be saved.
     return model.set_params(progress=False)

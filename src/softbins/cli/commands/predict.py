@@ -14,6 +14,8 @@ from softbins._core.text import aligned, number_text, percent_text
 from softbins.cli.inputs import read_features
 from softbins.cli.one_row import file_or_fields, one_row_features
 from softbins.cli.options import (
+    ALL_CORES,
+    JOBS,
     MODEL,
     PROBABILITY,
     examples,
@@ -58,6 +60,7 @@ COVERAGE = 0.9
 @option("--output", type=click.Choice(["mean", "median", "mode"]), default="mean")
 @click.option("--keep", metavar="COL,...", callback=column_names, help="Columns of DATA to carry.")
 @click.option("--keep-all", is_flag=True, help="Carry all columns of DATA.")
+@JOBS
 @reading_options()
 def predict(
     model: Path,
@@ -66,6 +69,7 @@ def predict(
     reading: Reading,
     keep: tuple[str, ...] | None,
     keep_all: bool,
+    n_jobs: int | None,
     **options: Any,
 ) -> None:
     """Predict every row of DATA with a saved MODEL, or one row that is given by its fields.
@@ -82,7 +86,7 @@ def predict(
         raise click.UsageError("--keep: has no meaning with --keep-all; leave one of them out")
     if path is not None:
         check_not_an_input(path, model, *([rows] if isinstance(rows, Path) else []))
-    fitted = softbins.load(model)
+    fitted = softbins.load(model).set_params(n_jobs=n_jobs or ALL_CORES)
     x, frame = _rows(rows, fitted, reading)
     if path is None:
         click.echo(_one_row_text(fitted, x, options))

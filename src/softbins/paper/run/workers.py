@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import joblib
 
-from softbins._core.extras import optional_import
 from softbins.paper.run.healing import OnSetAside, heal_store
 from softbins.paper.run.plan import Run
 from softbins.paper.run.pool import Pool
 from softbins.paper.run.stacks import Stack, describe_run, make_waves, unfinished_waves
 from softbins.paper.run.store import Store
 from softbins.paper.run.training import train_stack
+from softbins.tabular.cluster import dask_cluster
 
 OnFinished = Callable[[Stack], None]
 
@@ -133,13 +133,7 @@ def _train_on_cluster(jobs: Sequence[_Job]) -> Iterator[_Done]:
 @contextmanager
 def _connect(cluster: str) -> Iterator[None]:
     """Let joblib use the workers of a Dask cluster."""
-    distributed = optional_import("distributed", "cluster")
-    try:
-        client = distributed.Client(cluster, timeout="5s")
-    except (OSError, ValueError) as error:
-        reason = f"cluster: nobody answers at {cluster}; start a scheduler with `dask scheduler`"
-        raise OSError(reason) from error
-    with client, joblib.parallel_config(backend="dask"):
+    with dask_cluster(cluster, "cluster") as distributed:
         try:
             yield
         except distributed.KilledWorker as error:
