@@ -516,7 +516,7 @@ def test_a_search_finds_the_true_deviation(name):
 def test_a_search_over_sigma_finds_the_sharper_forecast():
     """Noise of 0.1 on a range of 6: Gaussians ten bins wide are a deviation of about 1.5."""
     X, y = table()
-    # Not calibrated: a temperature would sharpen what such Gaussians have blurred.
+    # Not calibrated: held-out rows would sharpen what such Gaussians have blurred.
     model = HistogramRegressor.as_in_paper(**QUICK)
     search = GridSearchCV(model, {"sigma": [1.0, 10.0]}, scoring=scores.neg_crps, cv=2)
     search.fit(X, y)

@@ -14,7 +14,6 @@ from typing import Any
 from unittest.mock import patch
 
 from softbins import HistogramRegressor
-from softbins.calibration import Temperature
 from softbins.nn.objectives import Objective
 from softbins.tabular import fit
 from softbins.tabular.defaults import DEFAULTS, BySize, Defaults
@@ -78,10 +77,12 @@ VARIANTS = (
     Variant("Muon", parameters={"optimizer": "adam", "learning_rate": 0.01}),
     Variant("trees", parameters={"trees": False}),
     Variant(
-        "temperature and finer bins",
-        replaced={
-            "softbins.tabular.aggregate.fit_sharpness": lambda *_: (1, Temperature(1.0)),
-        },
+        "calibration",
+        replaced={"softbins.tabular.aggregate.fit_calibration": lambda *_: None},
+    ),
+    Variant(
+        "spikes and whole numbers",
+        defaults=_with("support", min_share=2.0, min_end_share=2.0, max_values=1),
     ),
     Variant("finer bins", defaults=_with("calibration", max_bin_splits=1)),
     Variant("bins by noise", defaults=_with("bins", min_density_ratio=math.inf)),

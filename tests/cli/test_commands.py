@@ -123,7 +123,6 @@ def test_info_describes_a_model():
     assert (shown["objective"], shown["members"], shown["hidden"]) == ("hl-gaussian", 2, [8])
     assert (shown["features"], shown["names"]) == (2, ["width", "height"])
     assert shown["share_of_trees"] == aggregator_of(model).tree_share
-    assert shown["temperature"] == aggregator_of(model).temperature.t
     assert (shown["epochs"], shown["calibration_rows"]) == (3, 16)
     assert shown["validation_rmse"] >= shown["validation_mae"] > 0
     text = succeeds("info", "some.model").stdout
@@ -136,9 +135,9 @@ def test_info_leaves_out_what_a_model_has_not():
     shown = json.loads(succeeds("info", "paper.model", "--json").stdout)
     y = table()["y"]
     assert shown["bins"] == {"count": 20, "low": y.min(), "high": y.max()}
-    assert (shown["members"], shown["hidden"], shown["temperature"]) == (1, [8], None)
+    assert (shown["members"], shown["hidden"], shown["calibration_rows"]) == (1, [8], None)
     text = succeeds("info", "paper.model").stdout
-    assert "temperature" not in text
+    assert "calibration rows" not in text
     assert "bias of bins" not in text
     assert "\nbins " not in succeeds("info", "l2.model").stdout
 

@@ -72,7 +72,7 @@ TAKERS = {
     "coverage": lambda y: scores.coverage(y, Y, Y + 1),
     "pinball": lambda y: scores.pinball(y, Y[:, None], [0.5]),
     "conformal": lambda y: calibration.Conformal.fit(PREDICTED, y),
-    "temperature": lambda y: calibration.Temperature.fit(PREDICTED, y),
+    "calibrator": lambda y: calibration.Calibrator.fit(PREDICTED, y),
     "bins": lambda y: Bins.quantile(y, 4),
 }
 

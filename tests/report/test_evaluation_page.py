@@ -115,7 +115,6 @@ def test_the_page_says_what_was_judged_and_how_it_was_trained(found, text):
     aggregator = aggregator_of(found.model)
     if aggregator is not None:
         expected |= {"share_of_trees": aggregator.tree_share}
-        expected |= {"temperature": aggregator.temperature.t}
         expected |= {"calibration_rows": 20, "bias_of_bins": found.model.bins_.bias._asdict()}
     for name, value in expected.items():
         assert told[name.replace("_", " ")] == shown(value)

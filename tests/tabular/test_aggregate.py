@@ -223,7 +223,7 @@ def test_unequal_bins_are_cut_where_they_are():
     torch.testing.assert_close(finer.probs, torch.full((6,), 1 / 6))
 
 
-@pytest.mark.parametrize(("noise", "parts"), [(0.06, 16), (0.2, 4), (1.0, 1), (3.0, 1)])
+@pytest.mark.parametrize(("noise", "parts"), [(0.06, 8), (0.2, 2), (1.0, 1), (3.0, 1)])
 def test_bins_are_cut_where_more_is_known_than_they_can_say(noise, parts):
     """Gaussians of deviation 1 are far too wide for such noise, and a bin of 1/4 may be as well."""
     mean, y = simulated(500, noise=noise)
@@ -257,7 +257,7 @@ def test_some_rows_at_a_time_give_what_all_at_once_give(rows, monkeypatch):
     outputs = torch.stack([forecasts(mean + shift, 1.0) for shift in (-0.1, 0.2)])
     found = []
     for size in (rows, len(y)):
-        monkeypatch.setattr(sharpness, "CHUNK_NUMBERS", size * BINS.count * 4)
+        monkeypatch.setattr(sharpness, "CHUNK_NUMBERS", size * BINS.count * 2)
         finish = fit_members(outputs, y, (y + 0.2).numpy(), ensemble_size=8)
         chunks = finish.chunks(Outputs(outputs, y.numpy()))
         assert {chunk.members.shape[1] for chunk in chunks[:-1]} == (

@@ -97,7 +97,7 @@ def test_a_card_says_what_is_not_known(frame):
     assert "- Target: without a name" in network
     assert "- Seed: none that is known" in network
     assert "is ever given a probability" not in network
-    old = load(OLD_FILES / "histogram_regressor.model").card()
+    old = load(OLD_FILES / "neural_regressor.model").card()
     assert old.count("older version of softbins") == 2
     assert "A category that was not seen" in old
     assert not re.search(r"\bNone\b", old.partition("## Parameters")[0])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from softbins import HistogramRegressor
+from tests.tabular.noisy_tables import KINDS, coverage
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "accuracy"
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -24,7 +25,6 @@ def heteroscedastic(generator, rows):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["central", "shortest"])
 def test_coverage_over_many_fits_is_nominal_up_to_sampling(kind):
-    """One member leaves out n rows: the coverage is Beta(k, n + 1 - k), k = ceil((n + 1) c)."""
     # With fewer epochs four members together are better than the one that has left out a row.
     generator, quick = np.random.default_rng(0), {"hidden": (16,), "max_epochs": 12, "trees": False}
     found = []
@@ -33,12 +33,19 @@ def test_coverage_over_many_fits_is_nominal_up_to_sampling(kind):
         model = HistogramRegressor(preset="fast", random_state=repetition, **quick)
         low, high = model.fit(x[:ROWS], y[:ROWS]).predict_interval(x[ROWS:], COVERAGE, kind).T
         found.append(((low <= y[ROWS:]) & (y[ROWS:] <= high)).mean())
-    held_out = len(model.aggregator_.intervals[kind].depths)
-    expected = math.ceil((held_out + 1) * COVERAGE) / (held_out + 1)
-    variance = expected * (1 - expected) * (1 / (held_out + 2) + 1 / NEW)
-    # The same few rows have stopped the training and chosen a temperature: a percent of leeway.
-    slack = 3 * math.sqrt(variance / REPETITIONS) + 0.01
-    assert np.mean(found) == pytest.approx(expected, abs=slack)
+    variance = COVERAGE * (1 - COVERAGE) * (1 / model.aggregator_.rows + 1 / NEW)
+    # The same few rows have stopped the training and chosen shares: a percent of leeway. The
+    # shortest intervals are chosen as such, which is paid for by some more.
+    slack = 3 * math.sqrt(variance / REPETITIONS) + (0.01 if kind == "central" else 0.02)
+    assert np.mean(found) == pytest.approx(COVERAGE, abs=slack)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_quantiles_of_every_kind_of_noise_hold_what_they_say(kind):
+    """A small part of benchmarks/coverage.py."""
+    found = coverage(kind, 300, "fast", 6, (0.5, 0.8, 0.9, 0.95))
+    np.testing.assert_allclose(found, [0.5, 0.8, 0.9, 0.95], atol=0.035)
 
 
 @pytest.mark.slow

@@ -31,8 +31,7 @@ def test_what_was_chosen_stands_below_the_diagram_of_scikit_learn():
         "epochs": str(model.n_epochs_),
         "bins": f"{bins.count}, from {bins.low:.4g} to {bins.high:.4g}",
         "share of the trees": f"{model.aggregator_.tree_share:.0%}",
-        "temperature": f"{model.aggregator_.temperature.t:.4g}",
-        "rows that calibrate": str(len(model.aggregator_.intervals["central"].depths)),
+        "rows that calibrate": str(model.aggregator_.rows),
     }
     assert "sk-top-container" in model._repr_html_()
 
@@ -42,7 +41,7 @@ def test_what_a_model_lacks_is_left_out(objective):
     found = said(fitted(objective))
     assert {"networks", "hidden units", "epochs"} <= set(found)
     assert ("bins" in found) == (objective == "hl-gaussian")
-    assert "temperature" not in found
+    assert "rows that calibrate" not in found
 
 
 def test_before_fit_there_is_only_the_diagram():

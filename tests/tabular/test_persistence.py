@@ -19,6 +19,7 @@ from softbins._core.model_file import read, write
 from softbins.tabular.model_schema import check_model
 from tests.tabular.quick import with_few_rounds
 
+REFUSED = Path(__file__).parent / "model_files" / "refused" / "calibrated_by_temperature.model"
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 2))
 Y = np.where(X[:, 0] > 0, 5.0, 0.0) + 0.1 * RNG.normal(size=80)
@@ -64,7 +65,12 @@ LIES = [
     (("aggregator", "bin_splits"), 10**6),
     (("aggregator", "tree_share"), None),
     (("aggregator", "tree_share"), 1.5),
-    (("aggregator", "temperature", "t"), 1e-310),
+    (("aggregator", "is_lattice"), 1),
+    (("aggregator", "rows"), 0),
+    (("aggregator", "calibration", "before"), [0.0]),
+    (("aggregator", "calibration", "before"), [1.0, 0.0]),
+    (("aggregator", "calibration", "after"), [0.0, 10.0**9]),
+    (("parameters", "lower"), "0"),
     (("columns", "parts", 0, "fill"), 1e39),
     (("columns", "parts", 0, "kind"), "empty"),
     (("trees",), False),
@@ -211,8 +217,10 @@ def test_hidden_layers_that_were_widened_come_back(tmp_path):
     assert again.predict(X).tolist() == model.predict(X).tolist()
 
 
-def test_old_names_are_known():
-    folder = Path(__file__).parent / "model_files"
-    header, _ = read(folder / "histogram_regressor.model")
-    assert {"finish"} <= set(header)
-    assert load(folder / "histogram_regressor.model").aggregator_.bin_splits == 1
+def test_a_calibration_of_an_older_version_is_refused_in_one_line():
+    with pytest.raises(ModelFileError) as caught:
+        load(REFUSED)
+    message = str(caught.value)
+    assert "calibrated by an older version" in message
+    assert message.endswith("fit it again)")
+    assert "\n" not in message

@@ -257,13 +257,13 @@ def test_a_constant_target_has_no_scores(kind):
 # Files
 
 
-@pytest.mark.parametrize("name", ["histogram_regressor", "neural_regressor"])
-def test_an_older_file_says_nothing_and_stays_so(name, tmp_path):
-    model = load(OLD_FILES / f"{name}.model")
+def test_an_older_file_says_nothing_and_stays_so(tmp_path):
+    path = OLD_FILES / "neural_regressor.model"
+    model = load(path)
     assert model.provenance_ is None
     model.save(tmp_path / "m")
     assert load(tmp_path / "m").provenance_ is None
-    assert describe(read_contents(OLD_FILES / f"{name}.model")) == description(model)
+    assert describe(read_contents(path)) == description(model)
 
 
 LIES = [

@@ -68,7 +68,7 @@ def test_bounds_beyond_the_bins_change_nothing():
 
 @pytest.mark.parametrize(
     ("bounds", "first", "last"),
-    [((0.0, None), 0, 11), ((None, None), 0, 11), ((0.0, 10.0), 0, 10), ((-30.0, 10.5), -1, 10)],
+    [((0.0, None), 0, 11), ((None, None), 0, 11), ((0.0, 10.0), 0, 10), ((-30.0, 10.5), 0, 10)],
 )
 def test_a_lattice_has_a_cell_for_each_value_and_room_for_some_more(bounds, first, last):
     low, high = bounds

@@ -28,6 +28,7 @@ POINTS_OF_A_JUMP = 16  # over which a target at an atom is spread
 MAX_KNOTS = 49
 ROWS_FOR_TWO_SIDES = 300  # about as many as tell how the two sides of forecasts differ
 MIN_ROWS = 10
+MORE_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,7 @@ class Calibrator:
         check_histogram(distribution)
         target = checked_targets(distribution, y).to(distribution.probs.device)
         weight = _weights(sample_weight, len(target))
-        points = spread(*log_odds_at(distribution, target))
-        overall = LogOddsMap.fit(points, weight)
+        overall = _fitted(distribution, target, weight)
         if groups is None:
             return cls(overall)
         labels = checked_labels(groups, tuple(target.shape))
@@ -159,7 +159,10 @@ class Calibrator:
         enough = {label: rows for label, rows in chosen.items() if rows.sum() >= MIN_ROWS}
         return cls(
             overall,
-            {str(name): LogOddsMap.fit(points[at], weight[at]) for name, at in enough.items()},
+            {
+                str(name): _fitted(distribution[rows], target[rows], weight[rows])
+                for name, rows in enough.items()
+            },
         )
 
     def apply(self, distribution: Histogram, groups: Any = None) -> Histogram:
@@ -224,6 +227,21 @@ class Calibrator:
             return cls(_map_of_json(overall), maps)
         except (AttributeError, TypeError) as error:
             raise ValueError(f"data: not as to_json gives it ({error})") from error
+
+
+def _fitted(distribution: Histogram, target: Tensor, weight: Array) -> LogOddsMap:
+    """The map after which targets lie as they should.
+
+    A map moves what lies below edges, and within a bin all stays as even as it was. So where
+    targets lie is found in what it makes of the histograms, taken back, and the map fitted again.
+    """
+    odds = edge_log_odds(distribution)
+    found = LogOddsMap.fit(spread(*log_odds_at(distribution, target)), weight)
+    for _ in range(MORE_ROUNDS):
+        calibrated = histogram_of_log_odds(distribution, found(odds))
+        points = torch.from_numpy(spread(*log_odds_at(calibrated, target)))
+        found = LogOddsMap.fit(found.inverse(points).numpy(), weight)
+    return found
 
 
 def edge_log_odds(distribution: Histogram) -> Tensor:

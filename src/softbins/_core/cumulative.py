@@ -66,7 +66,7 @@ def moved_to_mean(probs: Tensor, bins: Bins, mean: Tensor) -> Tensor:
     # Where all is in atoms, the rest is anywhere.
     shape = torch.where(share > 0, wide / share.clamp_min(TINY), 1 / wide.shape[-1])
     moved = _moved_beside_atoms(shape, parts, wanted - probs @ bins.centers, wanted)
-    places = torch.cat([parts.places.expand(len(probs), -1), _mean(moved, parts.edges)], -1)
+    places = torch.cat([parts.places.expand(probs.shape[0], -1), _mean(moved, parts.edges)], -1)
     weights = _reweighted(torch.cat([atoms, share], -1), places, wanted)
     return parts.joined(weights[:, -1:] * moved, weights[:, :-1])
 
@@ -122,8 +122,8 @@ def _shifted_to(probs: Tensor, edges: Tensor, wanted: Tensor) -> Tensor:
     by = _gap(probs, centers, wanted)
     cumulative = Cumulative.of(probs)
     result = _shifted(cumulative, edges, by)
-    low, high = -reach.expand(len(probs)), reach.expand(len(probs))
     before, gap_before = torch.zeros_like(by), by
+    low, high = before - reach, before + reach
     if torch.compiler.is_exporting():
         for _ in range(EXPORTED_SEARCH_STEPS):
             gap = _gap(result, centers, wanted)

@@ -94,15 +94,23 @@ def _central(exact: Histogram) -> tuple[Arm, Arm]:
 
 def _shortest(exact: Histogram) -> tuple[Arm, Arm]:
     """Shortest intervals, which grow from the middle of the densest bin, bin by bin."""
-    edges, widths = exact.bins.edges, exact.bins.widths
-    # Atoms are denser than all else, those with more probability first.
-    least = 1e-12 * widths[widths > 0].min()
-    order = _outwards(exact.probs / widths.clamp_min(least))
+    order, edges = _outwards(_density(exact)), exact.bins.edges
     rest = _tails(exact.probs.gather(-1, order))
     middle = exact.bins.centers[order[:, :1]]
     lows = torch.cat([middle, edges[order.cummin(-1).values]], -1)
     highs = torch.cat([middle, edges[order.cummax(-1).values + 1]], -1)
     return Arm(rest, -lows), Arm(rest, highs)
+
+
+def _density(exact: Histogram) -> Tensor:
+    """The density of each bin; an atom has that of its probability in place of the densest bin."""
+    bins, probs = exact.bins, exact.probs
+    if bins.atoms is None:
+        return probs / bins.widths
+    wide = torch.where(bins.atoms, 0.0, probs / torch.where(bins.atoms, 1.0, bins.widths))
+    width = bins.widths[wide.argmax(-1, keepdim=True)]
+    # An atom as probable comes first, as it does for the mode.
+    return torch.where(bins.atoms, probs / width * (1 + 4 * EPSILON), wide)
 
 
 def _outwards(density: Tensor) -> Tensor:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+MAX_COMPARED = 256  # numbers with which each value is compared, while exporting
+
 
 def insertion_index(numbers: Tensor, values: Tensor, *, right: bool = False) -> Tensor:
     """How many of the sorted numbers are below each value, or at most it if `right`.
 
     `numbers` are (k,), or (*batch, k) for values (*batch, m); the result is as for
-    `torch.searchsorted`, which ONNX has no operator for. There an interval that holds the place is
-    halved, or if each batch has numbers of its own, each value is compared with all of them.
+    `torch.searchsorted`, which ONNX has no operator for. There each value is compared with all of
+    them, or among many that are the same for all rows an interval is halved.
     """
     if not torch.compiler.is_exporting():
         return torch.searchsorted(numbers.contiguous(), values.contiguous(), right=right)
-    if numbers.ndim == 1:
+    if numbers.ndim == 1 and len(numbers) > MAX_COMPARED:
         return _by_halving(numbers, values, right)
-    others, values = numbers.unsqueeze(-2), values.unsqueeze(-1)
+    others, values = numbers if numbers.ndim == 1 else numbers.unsqueeze(-2), values.unsqueeze(-1)
     return (others <= values if right else others < values).sum(-1)
 
 

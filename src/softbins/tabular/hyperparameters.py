@@ -66,6 +66,7 @@ class Hyperparameters:
 
         Bounds that the user knows count in any case.
         """
+        _check_bounds(y, self.lower, self.upper)
         if self.adaptive_bins and self.early_stopping:
             return Support.of(y, self.lower, self.upper, self.defaults.support)
         return Support(self.lower, self.upper)
@@ -144,6 +145,14 @@ def _bound(name: str, value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise ValueError(f"{name}: need None or a finite number, got {value!r}")
     return float(value)
+
+
+def _check_bounds(y: Array, lower: float | None, upper: float | None) -> None:
+    """Raise `ValueError` if targets lie beyond a bound."""
+    if lower is not None and y.min() < lower:
+        raise ValueError(f"lower: {lower:g} is above the smallest target, {y.min():g}")
+    if upper is not None and y.max() > upper:
+        raise ValueError(f"upper: {upper:g} is below the largest target, {y.max():g}")
 
 
 def _whole_number(name: str, value: Any, automatic: int) -> int:
