@@ -80,8 +80,8 @@ class Evaluation:
         >>> Evaluation(None, y, y, distribution=None, interval=None, coverage=0.9).row_numbers
         [0, 1]
         """
-        index = getattr(self.X, "index", None)  # polars has none, and that of a list is a method
-        known = index is not None and getattr(index, "dtype", None) == np.int64 and index.is_unique
+        index: Any = getattr(self.X, "index", None)  # of a list it is a method, polars has none
+        known = getattr(index, "dtype", None) == np.int64 and index.is_unique
         return list(index.tolist()) if known else list(range(len(self.y)))
 
     def __repr__(self) -> str:
