@@ -243,3 +243,14 @@ def test_moments_as_people_write_them():
     assert iso_text(1720000000.0, BERLIN) == "2024-07-03T11:46:40+02:00"
     assert iso_text(-60.0, None) == "1969-12-31T23:59"
     assert (clock_text(45_000), clock_text(45_001)) == ("12:30", "12:30:01")
+
+
+def test_empty_text_is_a_gap_and_complaints_name_the_first_row():
+    columns = Columns.fit(pd.DataFrame({"x": ["2024-01-01", "", "NA", "2024-03-05"]}))
+    assert columns.transform(pd.DataFrame({"x": ["", "NA"]}))[:, -1].tolist() == [1.0, 1.0]
+    for cells in (["soon", "later", "never"], ["", "later", "soon", "never"]):
+        row = cells.index(next(filter(None, cells)))
+        with pytest.raises(ValueError, match=rf"row {row} \(from 0\)"):
+            columns.transform(pd.DataFrame({"x": cells}))
+    with pytest.raises(ValueError, match=r"row 0 \(from 0\): '03/04/2024' may be"):
+        Columns.fit(pd.DataFrame({"x": ["03/04/2024", "01/02/2024", "05/06/2024"]}))

@@ -183,7 +183,7 @@ def read_temporal(
 def _parsed(values: NDArray[Any], kind: TemporalKind, title: str, written: str) -> ColumnValues:
     """The moments that text means, in the zone that it names, or UTC if it names several."""
     moments: dict[str | None, Moment] = {None: Moment(math.nan)}
-    for word in set(values.tolist()) - {None}:
+    for word in (each for each in dict.fromkeys(values.tolist()) if each is not None):
         try:
             missing = word.strip().lower() in MISSING_WORDS
             moments[word] = moments[None] if missing else parse(word, written)

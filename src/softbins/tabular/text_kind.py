@@ -41,8 +41,9 @@ def text_kind(values: Sequence[str | None]) -> TextKind:
 
 def text_layout(values: Sequence[str | None]) -> str | None:
     """The format of text that is dates or times, None for any other."""
-    words = {value for value in values if value is not None}
-    return find_format({word for word in words if word.strip().lower() not in MISSING_WORDS})
+    # In the order of the rows, so that a complaint names the first.
+    words = [value for value in dict.fromkeys(values) if value is not None]
+    return find_format([word for word in words if word.strip().lower() not in MISSING_WORDS])
 
 
 def _left_out(known: Sequence[str]) -> LeftOut | None:
