@@ -37,7 +37,7 @@ def folder(tmp_path, monkeypatch, models):
     table().drop(columns="y").to_csv("new.csv", index=False)
     (tmp_path / "words.csv").write_text("width,height,y\n1,2,3\n1,tall,3\n")
     (tmp_path / "infinite.csv").write_text("width,height,y\n1,2,3\n1,inf,3\n")
-    (tmp_path / "dates.csv").write_text("width,day,y\n1,2020-01-31,3\n1,2020-02-01 10:00,3\n")
+    (tmp_path / "dates.csv").write_text("width,day,y\n1,01/02/2020,3\n1,03/04/2020,3\n")
     (tmp_path / "gaps.csv").write_text("width,height,y\n1,2,3\n1,2,\n")
     (tmp_path / "misspelt.csv").write_text("widht,height\n1,2\n")
     (tmp_path / "empty.csv").touch()

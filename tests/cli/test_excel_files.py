@@ -50,10 +50,10 @@ def test_what_is_typed_as_text_may_be_doubtful(tmp_path):
         numbers(path, "a")
 
 
-def test_dates_are_refused(tmp_path):
+def test_dates_are_dates(tmp_path):
     path = workbook(tmp_path / "t.xlsx", {"one": [["day"], [datetime.date(2020, 1, 31)]]})
-    with pytest.raises(TableError, match="column 'day': dates, times"):
-        numbers(path, "day")
+    found = TableColumns(read_table(path)).take("day")
+    assert (found.kind, str(found.values[0])) == ("date", "2020-01-31 00:00:00")
 
 
 def test_the_sheet_has_to_be_named_if_there_are_several(tmp_path):

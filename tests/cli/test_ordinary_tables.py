@@ -9,6 +9,8 @@ import pytest
 from softbins import load
 from softbins.cli.inputs import read_training_data
 from softbins.cli.reading import Reading
+from softbins.tabular.columns import Columns
+from softbins.tabular.dates import moment_text
 from tests.cli.runs import QUICK, run, succeeds
 
 HOW = [*QUICK, "--members", "2", "--no-trees"]
@@ -80,11 +82,11 @@ def test_an_ordinary_table_goes_in(tmp_path, capsys, write):
 
 
 @pytest.mark.parametrize("write", TABLES)
-def test_columns_that_cannot_be_taken_are_named_at_once(tmp_path, write):
-    refused = run("fit", write(tmp_path), "--target", "Preis", "-o", tmp_path / "m")
-    assert refused.exit_code == 2
-    assert "column 'Tag': dates, times" in refused.stderr
-    assert refused.stderr.endswith("or leave the column out: --drop Tag\n")
+def test_dates_are_taken_as_people_write_them(tmp_path, write, capsys):
+    x, _, summary = read_training_data(write(tmp_path), "Preis")
+    assert {line.column: line.taken_for for line in summary}["Tag"] == "date"
+    (encoder,) = Columns.fit(x[["Tag"]]).encoders
+    assert moment_text(encoder.low) == moment_text(encoder.high) == "2024-01-31"
 
 
 def test_all_problems_come_with_the_option_that_leaves_them_out(tmp_path):
@@ -92,9 +94,9 @@ def test_all_problems_come_with_the_option_that_leaves_them_out(tmp_path):
     path.write_text('a,"b, c",d,e,y\n2020-01-01,1,inf,"1,234",1\n2020-01-02,x,2,"2,345",2\n')
     refused = run("fit", path, "--target", "y", "-o", tmp_path / "m")
     assert refused.stderr == (
-        f"softbins: {path}: 4 columns cannot be taken: 'a' (dates), 'b, c' (row 2: 'x' is not a "
+        f"softbins: {path}: 3 columns cannot be taken: 'b, c' (row 2: 'x' is not a "
         "number), 'd' (row 1: 'inf' is not finite), 'e' ('1,234' may mean 1234 or 1.234: give "
-        "--decimal . or --decimal ,); mend them, or leave them out: --drop 'a,\"b, c\",d,e'\n"
+        "--decimal . or --decimal ,); mend them, or leave them out: --drop '\"b, c\",d,e'\n"
     )
     refused = run("fit", path, "--target", "y", "-o", tmp_path / "m", "--drop", 'a,"b, c",d,e')
     assert "no columns besides the target 'y'" in refused.stderr

@@ -15,7 +15,8 @@ def odd_table(rows=60):
     frame["code"], frame["empty"] = random.integers(1, 5, rows), ""
     frame["mixed"] = ["x", "y", "z", "4", "u"] * (rows // 5)
     frame["gaps"] = [1.5, None, None] * (rows // 3)
-    frame["day"], frame["slip"] = "2024-01-31", ["1", "2", "three"] * (rows // 3)
+    frame["day"], frame["time"] = "2024-01-31", ["12:30", "23:15"] * (rows // 2)
+    frame["doubt"], frame["slip"] = "01/02/2024", ["1", "2", "three"] * (rows // 3)
     frame["rate"] = [f"{value:.1f}%" for value in random.uniform(0, 9, rows)]
     return frame.assign(price=np.exp(random.normal(0, 3, rows)).round(3))
 
@@ -23,12 +24,14 @@ def odd_table(rows=60):
 REMARKS = {
     "row": ("number", "counts the rows: an index?"),
     "same": ("number", "always the same"),
-    "name": ("category", "almost all different: a name or an id?"),
+    "name": ("ignored", "left out: has another text in nearly every row"),
     "code": ("number", "few whole numbers: a code?"),
     "empty": ("empty", "nothing but gaps"),
     "mixed": ("category", "20% of the words are numbers"),
     "gaps": ("number", "always the same"),
-    "day": ("refused", "dates"),
+    "day": ("date", "always the same"),
+    "time": ("time", "hour:minute"),
+    "doubt": ("refused", "row 1: '01/02/2024' may be 2024-01-02 or 2024-02-01"),
     "slip": ("refused", "row 3: 'three' is not a number"),
     "rate": ("number", "% left off"),
     "price": ("target", "far from even: median "),

@@ -29,6 +29,11 @@ from tests.faults.mutations import file_content, mutants
 MAX_ADDRESS_SPACE = 1_500_000_000
 MAX_SECONDS = 1.0
 NUMBERS = [0.0, 3.0, -1.0, 1e38, -1e38, 1e-300, np.nan]
+DAYS = ["0001-01-01", "9999-12-31", "1969-12-31", "2024-02-29", "2050-06-15", "1000-01-01"]
+DATES_AND_TIMES = {
+    "date": [*(f"{day} 23:59" for day in DAYS), None],
+    "time": ["00:00", "23:59:59", "12:30", "12:30", "01:00", "05:05", None],
+}
 
 
 def table_for(model):
@@ -47,7 +52,11 @@ def values_for(encoder):
     if encoder.kind == "category":
         labels = [encoder.labels[0], encoder.labels[-1], encoder.labels[len(encoder.labels) // 2]]
         return np.array([*labels, labels[0], labels[1], None, None], dtype=object)
-    return np.array(NUMBERS if encoder.kind == "number" else [np.nan] * len(NUMBERS))
+    if encoder.kind in DATES_AND_TIMES:
+        zone = "+01:00" if encoder.kind == "date" and encoder.zone is not None else ""
+        found = [None if text is None else text + zone for text in DATES_AND_TIMES[encoder.kind]]
+        return np.array(found, dtype=object)
+    return np.array(NUMBERS if encoder.kind in ("number", "duration") else [np.nan] * len(NUMBERS))
 
 
 def predictions(model):

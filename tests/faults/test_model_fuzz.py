@@ -1,7 +1,7 @@
 """Edited model files with a right digest: refused at once, or models with finite predictions.
 
 Processes with little memory load mutants (`load_mutants`) that a generator makes (`mutations`), of
-models that between them have all parts: text, gaps, trees, both heads, and a mixture density.
+models that between them have all parts: text, dates, gaps, trees, both heads, a mixture density.
 """
 
 import json
@@ -37,12 +37,30 @@ def models(tmp_path_factory):
     assert histogram.forest_ is not None
     mixture = NeuralRegressor("mdn", (8,), max_epochs=2, early_stopping=True, random_state=0)
     mixture.fit(table.to_numpy(object)[:, :2], y).save(folder / "mixture")
+    dated = NeuralRegressor("l2", (8,), max_epochs=2, random_state=0)
+    with pytest.warns(UserWarning, match="left out"):
+        dated.fit(dates(), y).save(folder / "dated")
     return {
+        "dated": folder / "dated",
         "histogram": folder / "histogram",
         "mixture": folder / "mixture",
         "old neural": OLD_FILES / "neural_regressor.model",
         "old histogram": OLD_FILES / "histogram_regressor.model",
     }
+
+
+def dates():
+    """Dates with and without a zone, times, durations, and names that are left out."""
+    hours = pd.date_range("2024-01-31", periods=80, freq="31h")
+    return pd.DataFrame(
+        {
+            "day": hours.where(hours.hour != 3),
+            "hour": hours.tz_localize("Europe/Berlin"),
+            "time": hours.time,
+            "wait": hours - hours[0],
+            "name": [f"person {i}" for i in range(80)],
+        }
+    )
 
 
 def rows():

@@ -2,7 +2,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from softbins.serve.app import make_app
-from tests.serve.served_models import boolean_model, house_model, nameless_model
+from tests.serve.served_models import boolean_model, dated_model, house_model, nameless_model
 
 
 @pytest.fixture(scope="session")
@@ -12,6 +12,7 @@ def models():
         "boolean": boolean_model(),
         "nameless": nameless_model(),
         "l2": nameless_model("l2"),
+        "dated": dated_model(),
     }
 
 

@@ -1,5 +1,7 @@
 """Small models of every kind that a service meets, and rows for them."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 
@@ -41,6 +43,16 @@ def nameless_model(objective="hl-gaussian"):
     return NeuralRegressor(objective, (8,), bins=20, max_epochs=2, random_state=0).fit(x, x[:, 0])
 
 
+def dated_model():
+    """A model of dates with and without a zone, times, durations, and names that it ignores."""
+    day = pd.Series(pd.date_range("2024-01-31", periods=80, freq="31h"))
+    frame = pd.DataFrame({"day": day.dt.strftime("%d.%m.%Y"), "sold": day.dt.tz_localize("UTC")})
+    frame = frame.assign(time=day.dt.time, wait=day - day[0], name=[f"p{i}" for i in range(80)])
+    model = NeuralRegressor(hidden=(8,), bins=20, max_epochs=2, random_state=0)
+    with warnings.catch_warnings(action="ignore"):  # of the names
+        return model.fit(frame, np.arange(80.0))
+
+
 ROWS = {
     "houses": [
         {"size": 90.5, "garden": "True", "town": "Aachen", "zone": 2, "nothing": None},
@@ -50,6 +62,11 @@ ROWS = {
     "boolean": [{"size": 90, "garden": True}, {"garden": None}],
     "nameless": [{"x0": 0.5, "x1": -1}, {"x1": 2.5}],
     "l2": [{"x0": 0.5, "x1": -1}],
+    "dated": [
+        {"day": "1.2.2024", "sold": "2024-02-01T12:30+01:00", "time": "12:30", "wait": 3600},
+        {"day": "2024-02-01", "name": "anybody"},
+        {"time": None},
+    ],
 }
 
 
@@ -63,6 +80,16 @@ def frame_of(kind):
                 "town": ["Aachen", "never seen", None],
                 "zone": [2.0, np.nan, np.nan],
                 "nothing": [np.nan] * 3,
+            }
+        )
+    if kind == "dated":
+        return pd.DataFrame(
+            {
+                "day": pd.to_datetime(["2024-02-01", "2024-02-01", None]),
+                "sold": pd.to_datetime(["2024-02-01 11:30Z", None, None]),
+                "time": ["12:30:00", None, None],
+                "wait": pd.to_timedelta([1, None, None], unit="h"),
+                "name": None,
             }
         )
     if kind == "boolean":

@@ -53,6 +53,37 @@ def test_predictions_are_those_of_the_model(kind, clients, models):
     assert quantiles == model.predict_quantiles(frame, [0.05, 0.75]).tolist()
 
 
+# What is wrong with a date, a time or a duration, and what is said.
+WRONG_DATES = [
+    ({"day": "soon"}, "need a date such as 2024-03-21 or null, got 'soon'"),
+    ({"day": "1/2/2024"}, "need a date such as"),
+    ({"day": "2024-02-01T12:30Z"}, "need a date such as 2024"),
+    ({"day": ""}, "need a date such as"),
+    ({"day": 7}, "need a date such as"),
+    ({"sold": "2024-02-01"}, "need a date with a zone such as 2024-"),
+    ({"time": "25:00"}, "need a time such as "),
+    ({"wait": "long"}, "need a number or null"),
+]
+
+
+@pytest.mark.parametrize(("row", "complaint"), WRONG_DATES)
+def test_a_wrong_date_is_named(row, complaint, clients):
+    code, message, place, field = error_of(clients["dated"].post("/predict", json={"rows": row}))
+    assert (code, place, [field]) == (422, 0, list(row))
+    assert complaint in message
+
+
+def test_the_schema_says_how_dates_are_written(clients):
+    schema = clients["dated"].get("/openapi.json").json()["components"]["schemas"]["Row"]
+    about = {name: part["description"] for name, part in schema["properties"].items()}
+    assert about["day"].startswith("A date as text, such as 2024-")
+    assert about["day"].endswith("2024-01-31 to 2024-05-12 in training.")
+    assert about["sold"].startswith("A date as text, with a zone, such as 2024-")
+    assert about["time"].startswith("A time of day as text, such as ")
+    assert about["wait"].startswith("A duration in seconds; 0 to ")
+    assert "nothing was learnt" in about["name"]
+
+
 def test_a_model_that_predicts_numbers_gives_means_and_says_so(clients, models):
     client, frame = clients["l2"], frame_of("l2")
     assert predictions(client, {"rows": ROWS["l2"]}) == [{"mean": models["l2"].predict(frame)[0]}]

@@ -153,7 +153,6 @@ def test_of_a_large_background_some_rows_are_drawn(model, monkeypatch):
         ({"orders": 0}, "orders: need a whole number of at least 1, got 0"),
         ({"coverage": 1.5}, "coverage"),
         ({"background": houses()[0][:1]}, "background: need at least 2 rows"),
-        ({"background": pl.from_pandas(houses()[0])}, "the same kind of table"),
     ],
 )
 def test_what_cannot_be_explained_is_refused(model, arguments, part):

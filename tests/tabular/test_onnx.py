@@ -19,7 +19,7 @@ from softbins import HistogramRegressor, NeuralRegressor
 from softbins.tabular.columns import Columns
 from softbins.tabular.forest import Forest
 from softbins.tabular.frames import is_missing
-from softbins.tabular.onnx_export.columns import add_columns, check_labels, is_text
+from softbins.tabular.onnx_export.columns import add_columns, check_columns, is_text
 from softbins.tabular.onnx_export.graph import MACHINE_LEARNING, Graph
 from softbins.tabular.onnx_export.trees import add_trees
 from tests.tabular.quick import with_few_rounds
@@ -316,7 +316,7 @@ def test_long_categories_are_refused_by_name(tmp_path):
 def test_texts_of_80_bytes_are_taken():
     x = pd.DataFrame({"town": ["x" * 80, "ü" * 40] * 10})
     columns = Columns.fit(x)
-    check_labels(columns)
+    check_columns(columns)
     np.testing.assert_array_equal(encoded(columns, x), columns.transform(x))
 
 

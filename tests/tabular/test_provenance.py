@@ -76,9 +76,9 @@ def test_a_fit_notes_what_each_column_had(model):
     known = table()["size"][1:]  # without the row of weight 0
     assert size == {
         **{"name": "size", "kind": "number", "missing": 2, "distinct": None},
-        **{"low": known.min(), "high": known.max()},
+        **{"low": known.min(), "high": known.max(), "remark": None},
     }
-    no_range = {"low": None, "high": None}
+    no_range = {"low": None, "high": None, "remark": None}
     assert town == {"name": "town", "kind": "category", "missing": 6, "distinct": 3} | no_range
     assert is_open == {"name": "open", "kind": "boolean", "missing": 0, "distinct": None} | no_range
     assert nothing["kind"] == "empty"

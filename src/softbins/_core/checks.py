@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 SMALLEST_POSITIVE = 5e-324
 LEAVE_OUT_OR_FILL_IN = "leave those rows out or fill them in"
 DATES_NOT_TAKEN = (
-    "dates, times and durations are not taken; turn them into numbers first, such as year, month "
+    "dates, times and durations are not taken; {}turn them into numbers first, such as year, month "
     "and weekday, or seconds since a fixed day"
 )
 DATE_TYPES = (
@@ -121,17 +121,18 @@ def as_floats(name: str, values: Any) -> Array:
     return result.reshape(found.shape)
 
 
-def refuse_dates(name: str, values: NDArray[Any]) -> None:
+def refuse_dates(name: str, values: NDArray[Any], other_way: str = "") -> None:
     """Raise `ValueError` if an array holds dates, times or durations, also among other objects.
 
-    NumPy would take them for numbers, of nanoseconds or days as it happens.
+    NumPy would take them for numbers, of nanoseconds or days as it happens. `other_way` is said
+    before the way out that there always is.
     """
     # By name, because pandas, whose type it is, may not be installed.
     found = set(map(type, values.reshape(-1).tolist())) if values.dtype == object else set()
     if values.dtype.kind in "mM" or any(
         issubclass(kind, DATE_TYPES) or kind.__name__ == "Period" for kind in found
     ):
-        raise ValueError(f"{name}: {DATES_NOT_TAKEN}")
+        raise ValueError(f"{name}: {DATES_NOT_TAKEN.format(other_way)}")
 
 
 def _as_float(value: Any) -> float:

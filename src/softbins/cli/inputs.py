@@ -30,6 +30,8 @@ from softbins.cli.table_files import read_table
 from softbins.cli.table_summary import ColumnSummary, column_summary, refused_summary
 
 MAX_COLUMNS_SAID = 8
+# Kinds of columns that may be text.
+TEXT_KINDS = ("category", "date", "time", "ignored")
 
 
 class TrainingTable(NamedTuple):
@@ -104,6 +106,9 @@ def read_features_and_target(
 def model_columns(table: Table, model: Any, reading: Reading) -> list[TakenColumn]:
     """The columns that a model takes, by name, or by position if it was trained without names."""
     names, kinds = model.columns_.names, model.columns_.kinds
+    unused = [name for name, kind in zip(names or [], kinds, strict=False) if kind == "ignored"]
+    for name in set(unused) - set(table.frame.columns):
+        table.frame[name] = None  # nobody will look at it
     present = list(table.frame.columns)
     if names is None and len(present) != len(kinds):
         need = f"the model needs {len(kinds)} columns, without names"
@@ -126,7 +131,7 @@ def _labels_of(model: Any) -> list[str]:
     # In training, a label such as 1.50 was text if other labels of its column were no numbers. It
     # is read as text again, even if the table to predict holds nothing but numbers there.
     columns = zip(model.columns_.names or [], model.columns_.kinds, strict=False)
-    return [name for name, kind in columns if kind == "category"]
+    return [name for name, kind in columns if kind in TEXT_KINDS]
 
 
 def _known_target(

@@ -50,8 +50,10 @@ def one_row_features(
         raise TableError(f"no column {', '.join(unknown)}; the model needs {needs}")
     row = {name: [fields.get(name, "")] for name in names}
     table = Table(optional_import("pandas").DataFrame(row, dtype="str"))
+    used = [name for name, kind in zip(names, kinds, strict=True) if kind != "ignored"]
+    gaps = [name for name in used if not row[name][0].strip()]
     taken, problems = TableColumns(table, decimal).take_all(names, kinds)
     if problems:
         said = "; ".join(f"{e.name}: {e.brief.removeprefix('row 1: ')}" for e in problems)
         raise TableError(f"{said}; mend the value")
-    return features_frame(taken), table.frame, [name for name in names if not row[name][0].strip()]
+    return features_frame(taken), table.frame, gaps

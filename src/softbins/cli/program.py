@@ -127,6 +127,6 @@ def main() -> None:
     """Regression that predicts a histogram instead of a number.
 
     Tables are .csv, .tsv, .xlsx, .parquet, .pq, .feather or .json files, also with .gz or .zip, or
-    - for standard input, with a header. Features are numbers, true and false, or text that names
-    categories, and may have empty cells; the target is numbers.
+    - for standard input, with a header. Features are numbers, true and false, dates and times, or
+    text that names categories, and may have empty cells; the target is numbers.
     """

@@ -13,21 +13,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from softbins._core.checks import DATES_NOT_TAKEN
 from softbins._core.extras import optional_import
 from softbins._core.text import did_you_mean
 from softbins.cli.decimal_marks import DecimalMarks
 from softbins.cli.number_text import number_cells
 from softbins.cli.reading import Table
 from softbins.cli.table_errors import ColumnError, TableError
+from softbins.tabular.date_text import DateTextError
+from softbins.tabular.text_kind import REASONS, text_kind
 
 Array = NDArray[np.float64]
 
 TRUTH_WORDS = {"true": True, "false": False}
-# Days with a year of four digits, in any order: 1.2.3 may be the number of a version or a section.
-DAY_PATTERN = r"\s*(\d{4}([./-])\d{1,2}\2\d{1,2}|\d{1,2}([./-])\d{1,2}\3\d{4})(\D.*)?"
-# Text of which a larger share is dates is refused, and not taken for names of categories.
-MAX_DATES_AMONG_CATEGORIES = 0.9
+# What pandas calls the content of columns that are more than numbers.
+KINDS_OF_CONTENT = {
+    "categorical": "category",
+    "boolean": "boolean",
+    "datetime64": "date",
+    "datetime": "date",
+    "date": "date",
+    "time": "time",
+    "timedelta64": "duration",
+    "timedelta": "duration",
+}
+# Kinds whose cells an estimator reads itself, be they text or not.
+KINDS_AS_THEY_ARE = ("category", "empty", "date", "time", "ignored")
 # Text of which at least this share is numbers is numbers, and any word among them is a mistake.
 MIN_NUMBERS_AMONG_NUMBERS = 0.5
 # How much of a cell and of the list of columns an error shows.
@@ -40,8 +50,9 @@ MAX_COLUMNS_SHOWN = 10
 class TakenColumn:
     """A column as an estimator takes it, with missing values where cells are empty.
 
-    `kind` is "number", "boolean", "category" or "empty". `spelling` says what was unusual about
-    text that is numbers, and `share_of_numbers` how much of it is.
+    `kind` is one of `tabular.frames.ColumnKind`. `spelling` says what was unusual about text that
+    is numbers, `share_of_numbers` how much of it is, and `remark` how dates are written, or why
+    nothing is learnt from a column.
     """
 
     name: str
@@ -49,6 +60,7 @@ class TakenColumn:
     values: Any
     spelling: tuple[str, ...] = ()
     share_of_numbers: float = 0.0
+    remark: str = ""
 
 
 class TableColumns:
@@ -76,15 +88,16 @@ class TableColumns:
             return self._take_text(column, name, kind)
         if column.isna().all():
             return TakenColumn(name, "empty", column.astype("float64"))
-        if column.dtype == object:
+        content = optional_import("pandas").api.types.infer_dtype(column, skipna=True)
+        own_kind = KINDS_OF_CONTENT.get(content, "number")
+        if column.dtype == object and own_kind in ("boolean", "number"):
             # Booleans with an empty cell among them are objects for pandas.
             column = column.convert_dtypes()
-        content = optional_import("pandas").api.types.infer_dtype(column, skipna=True)
-        if content.startswith(("date", "time", "period")):
-            raise _dates_error(name)
-        own_kind = {"categorical": "category", "boolean": "boolean"}.get(content, "number")
-        if kind in ("category", "empty") or (kind == "" and own_kind != "number"):
+        if kind in KINDS_AS_THEY_ARE or (own_kind != "number" and kind in ("", own_kind)):
             return TakenColumn(name, kind or own_kind, column)
+        if own_kind in ("date", "time", "duration"):
+            problem = f"holds {own_kind}s, and not {kind}s"
+            raise ColumnError(name, f"column {name!r}: {problem}; give it as in training", problem)
         return TakenColumn(name, "number", _native_numbers(column, name))
 
     def take_all(
@@ -107,10 +120,10 @@ class TableColumns:
 
     def _take_text(self, column: Any, name: str, kind: str) -> TakenColumn:
         share = self._styles[name].share
-        if kind == "number" or (kind == "" and share >= MIN_NUMBERS_AMONG_NUMBERS):
+        if kind in ("number", "duration") or (kind == "" and share >= MIN_NUMBERS_AMONG_NUMBERS):
             return self._take_numbers(column, name)
         column = column.mask(column.astype("str").str.strip() == "")
-        if kind in ("category", "empty"):
+        if kind in KINDS_AS_THEY_ARE:
             return TakenColumn(name, kind, column)
         truth = _truth_words(column)
         if kind == "boolean":
@@ -118,7 +131,7 @@ class TableColumns:
             return self._take_numbers(column, name)
         if truth.notna().any() and (truth.notna() | column.isna()).all():
             return TakenColumn(name, "boolean", truth)
-        return TakenColumn(name, "category", _categories(column, name), (), share)
+        return _words(column, name, share)
 
     def _take_numbers(self, column: Any, name: str) -> TakenColumn:
         cells = number_cells(column)
@@ -152,20 +165,21 @@ def _truth_words(column: Any) -> Any:
     return column.astype("str").str.strip().str.lower().map(TRUTH_WORDS).astype("boolean")
 
 
-def _categories(column: Any, name: str) -> Any:
-    """The column as it is, unless its text is dates, which are refused."""
-    words = column.dropna().astype("str")
-    dates = optional_import("pandas").to_datetime(
-        words, errors="coerce", format="ISO8601", utc=True
-    )
-    is_date = dates.notna() | words.str.fullmatch(DAY_PATTERN)
-    if is_date.mean() > MAX_DATES_AMONG_CATEGORIES:
-        raise _dates_error(name)
-    return column
-
-
-def _dates_error(name: str) -> ColumnError:
-    return ColumnError(name, f"column {name!r}: {DATES_NOT_TAKEN}", "dates")
+def _words(column: Any, name: str, share_of_numbers: float) -> TakenColumn:
+    """A column of text as it is, with what it is: categories, dates, or names that are left out."""
+    words = [cell if isinstance(cell, str) else None for cell in column]
+    try:
+        found = text_kind(words)
+    except DateTextError as error:
+        row = words.index(error.word)
+        brief = f"row {row + 1}: {error.word[:MAX_CHARACTERS_SHOWN]!r} {error.problem}"
+        raise ColumnError(name, f"column {name!r}, {brief}", brief) from error
+    if any(cell is None and known for cell, known in zip(words, column.notna(), strict=True)):
+        return TakenColumn(name, "category", column, (), share_of_numbers)  # numbers beside text
+    remark = found.written if found.kind in ("date", "time") else ""
+    if found.left_out is not None:
+        remark = f"left out: {REASONS[found.left_out]}"
+    return TakenColumn(name, found.kind, column, (), share_of_numbers, remark)
 
 
 def _numbers_beside_text(column: Any) -> Array:

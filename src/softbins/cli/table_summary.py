@@ -90,7 +90,7 @@ def _remark(column: TakenColumn, known: Any, distinct: int, gaps: int) -> str:
         return "always the same"
     special = {"category": _text_remark, "number": _number_remark, "target": _target_remark}
     remark = special[column.kind](column, known, distinct) if column.kind in special else ""
-    spelling = ", ".join(column.spelling)
+    spelling = ", ".join([*column.spelling, *filter(None, [column.remark])])
     mostly_gaps = "mostly gaps" if gaps > MIN_SHARE_OF_GAPS * (len(known) + gaps) else ""
     return "; ".join(filter(None, (remark, spelling, mostly_gaps)))
 

@@ -8,7 +8,6 @@ encoded, text and gaps are as good as numbers, and each value is encoded only on
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -17,7 +16,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from softbins.report.intervals import possible_interval
-from softbins.tabular.columns import Columns, NumericEncoder
+from softbins.tabular.encoded_model import (
+    columns_of_features,
+    mixed_features,
+    model_of_features,
+)
 from softbins.tabular.validation import prediction_data
 
 Array = NDArray[np.float64]
@@ -32,9 +35,9 @@ class EncodedTable:
 
     def __init__(self, model: Any, X: Any) -> None:
         self.features = prediction_data(model, X, model.columns_)
-        self.model = _model_of_features(model)
+        self.model = model_of_features(model)
         self.has_distribution = bool(model.objective_.has_distribution)
-        self.owners = np.array([f.column for f in model.columns_.encoded_features])
+        self.owners = columns_of_features(model)
         self.n_columns = len(model.columns_.kinds)
 
     @property
@@ -47,7 +50,7 @@ class EncodedTable:
 
         Without a distribution there are only means.
         """
-        features = self.features[rows[:, self.owners], np.arange(len(self.owners))]
+        features = mixed_features(self.features, self.owners, rows)
         mean = np.asarray(self.model.predict(features))[:, None]
         if not self.has_distribution:
             return mean
@@ -87,13 +90,3 @@ class CellModel(RegressorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
-
-
-def _model_of_features(model: Any) -> Any:
-    """The same fitted model, with encoded features for its columns."""
-    result, count = copy.copy(model), len(model.columns_.encoded_features)
-    result.columns_ = Columns(None, [NumericEncoder("number", 0.0, False)] * count)
-    result.n_features_in_ = count
-    if hasattr(result, "feature_names_in_"):
-        del result.feature_names_in_
-    return result

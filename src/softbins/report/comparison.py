@@ -19,7 +19,7 @@ from softbins._core.text import aligned, number_text
 from softbins.report.cross_validation import KINDS, check_methods, cross_validate
 from softbins.report.forecasts import COVERAGE
 from softbins.report.page import Page, Section, Table, figure_of, picture_of
-from softbins.tabular.frames import frame_library
+from softbins.tabular.frames import as_frame
 from softbins.tabular.validation import check_unit
 
 Result = Mapping[str, Any]
@@ -101,7 +101,7 @@ def compare_methods(
     (True, None)
     """
     check_methods(methods)
-    table = X if frame_library(X) is not None else np.asarray(X)
+    table = X if as_frame(X) is not None else np.asarray(X)
     target = numeric_column("y", y, len(table))
     check_unit(target)
     results = []

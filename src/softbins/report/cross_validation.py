@@ -28,8 +28,9 @@ from softbins.report.estimators import (
 )
 from softbins.report.forecasts import Forecast
 from softbins.report.plain_networks import PlainNetworks
-from softbins.report.splits import Split, make_splits, take_rows
+from softbins.report.splits import Split, make_splits
 from softbins.tabular.columns import Columns
+from softbins.tabular.frames import take_rows
 
 Array = NDArray[np.float64]
 # Called with the share of a method's work that is done.

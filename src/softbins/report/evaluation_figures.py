@@ -115,6 +115,9 @@ def draw_dependence(found: Dependence, ax: Axes) -> None:
         _draw_categories(found, ax)
     else:
         _draw_line(found, found.values, ax)
+    if found.values is not None and found.column.text_of is not None:
+        ends = [float(found.values[0]), float(found.values[-1])]
+        ax.set_xticks(ends, [found.column.text_of(end) for end in ends])
     ax.set(xlabel=_label(found.column.name, 40), ylabel="prediction")
     add_legend(ax, columns=3)
 

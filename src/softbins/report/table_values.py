@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,9 @@ from numpy.typing import NDArray
 
 from softbins._core.text import number_text, shortened
 from softbins.report.moved_columns import column_label
-from softbins.tabular.frames import is_missing, read_columns, to_numbers
+from softbins.tabular.columns import Encoder, column_numbers
+from softbins.tabular.dates import DateEncoder, clock_text, moment_text
+from softbins.tabular.frames import ColumnValues, is_missing, read_columns
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -34,17 +37,19 @@ class Group(NamedTuple):
 class TableColumn:
     """A column of a table: its place, its name, and its value in each row as text.
 
-    `numbers` are its values with NaN where one is missing; None for categories.
+    `numbers` are its values with NaN where one is missing; None for categories. Dates and times
+    are numbers of seconds, which `text_of` writes for people; None for other numbers.
     """
 
     index: int
     name: str
     labels: list[str]
     numbers: Array | None
+    text_of: Callable[[float], str] | None = None
 
     def cell(self, row: int) -> float | str | None:
         """The value of a row for a table: a number, short text, or None if it is missing."""
-        if self.numbers is not None:
+        if self.numbers is not None and self.text_of is None:
             return None if np.isnan(self.numbers[row]) else float(self.numbers[row])
         return None if self.labels[row] == MISSING else shortened(self.labels[row], 40)
 
@@ -74,7 +79,7 @@ class TableColumn:
         """All rows in up to `count` groups of similar values, and those without a value."""
         if self.numbers is not None:
             missing = np.flatnonzero(np.isnan(self.numbers))
-            groups = groups_by_size(self.numbers, count)
+            groups = groups_by_size(self.numbers, count, self.text_of)
             return [*groups, Group(MISSING, missing)] if len(missing) else groups
         named = self.frequent if len(self.frequent) <= count else self.frequent[: count - 1]
         labels = np.array([label if label in named else None for label in self.labels], object)
@@ -85,20 +90,36 @@ class TableColumn:
 
 def table_columns(model: Any, X: Any) -> list[TableColumn]:
     """The columns of a table that a model was given."""
-    kinds = model.columns_.kinds
-    result = []
-    for index, (kind, column) in enumerate(zip(kinds, read_columns(X), strict=True)):
-        name = shortened(plain_text(column_label(model, index)), MAX_CHARACTERS_OF_NAME)
-        values = column.values
-        if kind in ("number", "boolean"):
-            values = to_numbers(values, kind, name)
-        labels = [value_text(value, kind == "boolean") for value in values.tolist()]
-        numbers = values if kind == "number" else None
-        result.append(TableColumn(index, name, labels, numbers))
-    return result
+    return [
+        _table_column(index, column_label(model, index), encoder, column)
+        for index, (encoder, column) in enumerate(
+            zip(model.columns_.encoders, read_columns(X), strict=True)
+        )
+    ]
 
 
-def groups_by_size(values: Array, count: int) -> list[Group]:
+def _table_column(index: int, label: str, encoder: Encoder, column: ColumnValues) -> TableColumn:
+    name = shortened(plain_text(label), MAX_CHARACTERS_OF_NAME)
+    values, text_of = column.values, _text_of(encoder)
+    if isinstance(encoder, DateEncoder):
+        values = encoder.moments(column, name)
+    elif encoder.kind in ("number", "boolean", "time", "duration"):
+        values = column_numbers(column, encoder.kind, name)
+    labels = [value_text(value, encoder.kind == "boolean", text_of) for value in values.tolist()]
+    is_number = encoder.kind in ("number", "date", "time", "duration")
+    return TableColumn(index, name, labels, values if is_number else None, text_of)
+
+
+def _text_of(encoder: Encoder) -> Callable[[float], str] | None:
+    """What writes the values of a column of dates or times for people."""
+    if isinstance(encoder, DateEncoder):
+        return partial(moment_text, zone=encoder.zone)
+    return clock_text if encoder.kind == "time" else None
+
+
+def groups_by_size(
+    values: Array, count: int, text_of: Callable[[float], str] | None = None
+) -> list[Group]:
     """Rows in up to `count` groups of about the same number, from small values to large ones.
 
     Equal values are never parted, and rows without a value are in no group.
@@ -110,23 +131,26 @@ def groups_by_size(values: Array, count: int) -> list[Group]:
     # A value that many rows share is a group of its own, and not the end of another one.
     number = np.searchsorted(np.unique(cuts), values[known], side="left")
     groups = [known[number == each] for each in np.unique(number)]
-    return [Group(range_text(values[rows]), rows) for rows in groups]
+    return [Group(range_text(values[rows], text_of), rows) for rows in groups]
 
 
-def range_text(values: Array) -> str:
+def range_text(values: Array, text_of: Callable[[float], str] | None = None) -> str:
     """The smallest and the largest of some values, as text."""
-    low, high = (number_text(float(end), 3) for end in (values.min(), values.max()))
+    text_of = text_of or partial(number_text, digits=3)
+    low, high = (text_of(float(end)) for end in (values.min(), values.max()))
     return low if low == high else f"{low} to {high}"
 
 
-def value_text(value: Any, boolean: bool = False) -> str:
+def value_text(
+    value: Any, boolean: bool = False, text_of: Callable[[float], str] | None = None
+) -> str:
     """The value of a cell as text."""
     if is_missing(value):
         return MISSING
     if boolean:
         return "true" if value else "false"
     if isinstance(value, float):
-        return number_text(value)
+        return (text_of or number_text)(value)
     return plain_text(str(value))
 
 

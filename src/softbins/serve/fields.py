@@ -6,7 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from softbins.tabular.columns import CategoryEncoder, Encoder, Label
+from softbins.tabular.columns import CategoryEncoder, Encoder, LeftOutEncoder
+from softbins.tabular.date_text import TIME_FORMAT, DateTextError, parse
+from softbins.tabular.dates import DateEncoder, clock_text, iso_text
+from softbins.tabular.encoded_feature import Label
 from softbins.tabular.frames import ColumnKind
 
 Value = bool | float | str | None
@@ -17,29 +20,49 @@ class Field:
     """A column of a model, under the key that it has in a row.
 
     `typical` is the median, or the most frequent category, of the training rows; `labels` are the
-    known categories, most frequent first. The range is known if the model remembers it.
+    known categories, most frequent first. The range is known if the model remembers it. Dates and
+    times are text, `written` as in training, and `has_zone` says whether dates name a zone.
     """
 
     name: str
     kind: ColumnKind
     typical: Value
     labels: tuple[Label, ...] = ()
-    low: float | None = None
-    high: float | None = None
+    low: float | str | None = None
+    high: float | str | None = None
+    written: str = ""
+    has_zone: bool = False
 
     @property
     def is_text(self) -> bool:
-        """Whether a value is text: the name of a category."""
-        return bool(self.labels) and isinstance(self.labels[0], str)
+        """Whether a value is text: the name of a category, a date or a time."""
+        return bool(self.written) or (bool(self.labels) and isinstance(self.labels[0], str))
+
+    @property
+    def range_text(self) -> str:
+        """The range of values in training, empty if it is not known."""
+        if self.low is None or self.high is None:
+            return ""
+        low, high = (end if isinstance(end, str) else f"{end:g}" for end in (self.low, self.high))
+        return f"{low} to {high} in training"
 
     @property
     def needed(self) -> str:
         """What a value has to be, in words."""
-        if self.kind == "empty":
+        if self.kind in ("empty", "ignored"):
             return "anything"
         if self.kind == "boolean":
             return "true, false or null"
+        if self.written:
+            zone = " with a zone" if self.has_zone else ""
+            return f"a {self.kind}{zone} such as {self.typical} or null"
         return "text or null" if self.is_text else "a number or null"
+
+    def check_written(self, text: str) -> str:
+        """The text if it is a date or a time as in training, or `ValueError`."""
+        if (parse(text, self.written).offset is None) == self.has_zone:
+            raise DateTextError(text, "has a zone where training had none, or none")
+        return text
 
 
 def model_fields(model: Any) -> list[Field]:
@@ -68,8 +91,13 @@ def target_name(model: Any) -> str | None:
 def _field(name: str, encoder: Encoder, low: Any, high: Any) -> Field:
     if isinstance(encoder, CategoryEncoder):
         return Field(name, encoder.kind, _plain(encoder.labels[0]), tuple(encoder.labels))
-    if encoder.kind == "empty":
+    if encoder.kind == "empty" or isinstance(encoder, LeftOutEncoder):
         return Field(name, encoder.kind, None)
+    if isinstance(encoder, DateEncoder):
+        typical, has_zone = iso_text(encoder.fill, encoder.zone), encoder.zone is not None
+        return Field(name, "date", typical, (), low, high, encoder.written, has_zone)
+    if encoder.kind == "time":
+        return Field(name, "time", clock_text(encoder.fill), (), low, high, TIME_FORMAT)
     if encoder.kind == "boolean":
         return Field(name, encoder.kind, encoder.fill > 0.5)
     return Field(name, encoder.kind, _plain(encoder.fill), (), low, high)

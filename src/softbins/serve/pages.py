@@ -108,9 +108,11 @@ class _Input:
 
     @property
     def kind(self) -> str:
-        """How it is drawn: "choice", "suggestions", "number" or "nothing"."""
-        if self.field.kind == "empty":
+        """How it is drawn: "choice", "suggestions", "text", "number" or "nothing"."""
+        if self.field.kind in ("empty", "ignored"):
             return "nothing"
+        if self.field.written:
+            return "text"
         if self.choices:
             return "choice" if len(self.choices) <= MAX_CHOICES else "suggestions"
         return "number"
@@ -124,9 +126,8 @@ class _Input:
 
     @property
     def hint(self) -> str:
-        """The range of a number in training, if it is known."""
-        low, high = self.field.low, self.field.high
-        return "" if low is None or high is None else f"{low:g} to {high:g} in training"
+        """The range of a number or a date in training, if it is known."""
+        return self.field.range_text
 
 
 def number_lines(numbers: dict[str, Any]) -> list[tuple[str, list[float | None]]]:

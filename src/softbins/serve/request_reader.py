@@ -176,9 +176,9 @@ def _whole(digits: str) -> float:
 
 
 def _column(field: Field, values: list[Value]) -> Any:
-    if field.kind == "number":
+    if field.kind in ("number", "duration"):
         return np.array([math.nan if value is None else value for value in values], dtype=float)
-    if field.kind == "empty":
+    if field.kind in ("empty", "ignored"):
         return np.full(len(values), math.nan)
     return optional_import("pandas", "serve").Series(values, dtype=object)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import pydantic
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, create_model
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, create_model
 
 from softbins.serve.fields import Field
 from softbins.serve.limits import Limits
@@ -17,6 +17,7 @@ from softbins.tabular.frames import MAX_ABSOLUTE_VALUE
 DEFAULT_COVERAGE = 0.9
 DEFAULT_QUANTILES = (0.1, 0.5, 0.9)
 MAX_LABELS_SHOWN = 20
+WHAT = {"date": "A date", "time": "A time of day", "duration": "A duration in seconds"}
 
 Number = Annotated[
     float, pydantic.Field(ge=-MAX_ABSOLUTE_VALUE, le=MAX_ABSOLUTE_VALUE, allow_inf_nan=False)
@@ -112,10 +113,12 @@ def _described(text: str, default: Any = ...) -> Any:
 
 
 def _type(field: Field) -> Any:
-    if field.kind == "empty":
+    if field.kind in ("empty", "ignored"):
         return Any
     if field.kind == "boolean":
         return bool | None
+    if field.written:
+        return Annotated[str, AfterValidator(field.check_written)] | None
     return str | None if field.is_text else Number | None
 
 
@@ -128,6 +131,8 @@ def describe(field: Field) -> str:
     """What is known of a column, in a sentence."""
     if field.kind == "empty":
         return "Training had no value here: any value counts as missing."
+    if field.kind == "ignored":
+        return "A name or free text, of which nothing was learnt: any value does."
     if field.kind == "boolean":
         return "True or false."
     if field.labels:
@@ -135,8 +140,10 @@ def describe(field: Field) -> str:
         more = len(field.labels) - MAX_LABELS_SHOWN
         others = f" and {more} more" if more > 0 else ""
         return f"A category: {shown}{others}. Any other counts as missing."
-    known = field.low is not None and field.high is not None
-    return f"A number; {field.low:g} to {field.high:g} in training." if known else "A number."
+    what = WHAT.get(field.kind, "A number")
+    if field.written:
+        what = f"{what} as text, {'with a zone, ' * field.has_zone}such as {field.typical}"
+    return f"{what}; {field.range_text}." if field.range_text else f"{what}."
 
 
 def _as_list(rows: Any) -> Any:

@@ -86,9 +86,11 @@ class StackedRegressor(
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
-            Features. Gaps (NaN) are allowed. In a data frame of pandas or polars, text,
-            categories and booleans are taken as well, so that no encoder is needed. A sparse
-            matrix is made dense, up to 1 GB.
+            Features. Gaps (NaN) are allowed. In a data frame of pandas, polars, PyArrow or
+            any other library that narwhals knows, text, categories, booleans, dates, times and
+            durations are taken as well, so that no encoder is needed. Text that is another one in
+            nearly every row is left out, with a warning. A sparse matrix is made dense, up to
+            1 GB.
         y : array of shape (n_samples,)
             Targets, finite numbers.
         sample_weight : array of shape (n_samples,), optional
@@ -264,7 +266,7 @@ class StackedRegressor(
         -------
         DataFrame
             The columns `mean`, `median`, `low`, `high` and those of the quantiles, with the index
-            of X; of polars for a frame of polars, and of pandas otherwise. A model that predicts
+            of X, and of the same library; of pandas if X is no frame. A model that predicts
             numbers, such as one with objective "l2", has the mean only.
         """
         check_is_fitted(self)

@@ -3,9 +3,10 @@
 A number keeps its value. Where it is missing, the median of the training rows stands in, and if
 training rows had missing values, a second feature says where. A boolean is 0 or 1. Each of a few
 categories gets a 0/1 feature of its own; of many, only the most frequent do, and the others share
-one, next to a feature with the category's frequency. Nothing here looks at a target. As in
-HistGradientBoostingRegressor, the dtypes of a DataFrame say what is categorical, and a category
-that training rows did not have counts as missing.
+one, next to a feature with the category's frequency. Dates are elapsed time and the parts of the
+calendar that vary. Text that is a name, another one in nearly every row, is left out. Nothing here
+looks at a target. As in HistGradientBoostingRegressor, the dtypes of a DataFrame say what is
+categorical, and a category that training rows did not have counts as missing.
 
     columns = Columns.fit(X_train)
     features = columns.transform(X_test)  # (n, len(columns.encoded_features)), always finite
@@ -19,16 +20,22 @@ import numbers
 from collections import Counter
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 
+from softbins.tabular.date_text import TIME_FORMAT, DateTextError
+from softbins.tabular.dates import DateEncoder, read_temporal
 from softbins.tabular.defaults import DEFAULTS
+from softbins.tabular.encoded_feature import EncodedFeature, Label
 from softbins.tabular.frames import (
     MAX_ABSOLUTE_VALUE,
     Array,
     ColumnKind,
     ColumnValues,
+    ReadKind,
+    TemporalKind,
+    cell_error,
     column_kinds,
     column_names,
     column_title,
@@ -37,32 +44,19 @@ from softbins.tabular.frames import (
     read_columns,
     to_numbers,
 )
-
-Content = Literal["value", "is_missing", "is_category", "is_rare_category", "category_frequency"]
-Label = str | float
+from softbins.tabular.text_kind import LeftOut, TextKind, text_kind, text_layout
 
 MAX_ONE_HOT_CATEGORIES = DEFAULTS.columns.max_one_hot_categories
 MAX_KNOWN_CATEGORIES = DEFAULTS.columns.max_known_categories
 MAX_LABEL_BYTES = 80  # of longer text, the second half is replaced by a digest
 
 
-class EncodedFeature(NamedTuple):
-    """One feature that a network sees: the column it comes from, and what it says about it.
-
-    `category` is the category that an "is_category" feature stands for.
-    """
-
-    column: int
-    content: Content
-    category: Label | None = None
-
-
 @dataclass(frozen=True)
 class NumericEncoder:
     """Encodes a column of numbers or booleans, or one that was empty in training.
 
-    `fill` stands in for missing values, and `gaps` says whether training rows had any. The
-    fields are the keys of a model file.
+    Times of day and durations are numbers of seconds. `fill` stands in for missing values, and
+    `gaps` says whether training rows had any. The fields are the keys of a model file.
     """
 
     kind: ColumnKind
@@ -93,7 +87,7 @@ class NumericEncoder:
             # No weight has learned what a value here would mean: all count as missing.
             out[:] = (0.0, 1.0)
             return
-        values = to_numbers(column.values, self.kind, title)
+        values = column_numbers(column, self.kind, title)
         missing = np.isnan(values)
         out[:, 0] = np.where(missing, self.fill, values)
         out[:, 1:] = missing[:, None]
@@ -147,6 +141,8 @@ class CategoryEncoder:
     def encode(self, column: ColumnValues, title: str, out: Array) -> None:
         """Write the features of the column into `out` (n, features)."""
         places: dict[Label | None, int] = {label: i for i, label in enumerate(self.labels)}
+        if column.kind in get_args(TemporalKind):
+            raise ValueError(f"X: {title}: holds {column.kind}s, where training had categories")
         labels = _labels(_category_values(column), isinstance(self.labels[0], float))
         codes = np.fromiter((places.get(label, -1) for label in labels), np.int64, len(labels))
         out[:] = 0.0
@@ -165,12 +161,38 @@ class CategoryEncoder:
         return value
 
 
-Encoder = NumericEncoder | CategoryEncoder
+@dataclass(frozen=True)
+class LeftOutEncoder:
+    """Stands for a column of names or of free text, of which nothing is learnt.
+
+    The fields are the keys of a model file.
+    """
+
+    kind: ColumnKind
+    left_out: LeftOut
+
+    def features(self, column: int) -> list[EncodedFeature]:
+        """What the column of that index becomes: nothing."""
+        return []
+
+    def encode(self, column: ColumnValues, title: str, out: Array) -> None:
+        """Write nothing, whatever the column holds."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain JSON, for a model file."""
+        return asdict(self)
+
+
+Encoder = NumericEncoder | CategoryEncoder | DateEncoder | LeftOutEncoder
 ENCODERS: dict[ColumnKind, type[Encoder]] = {
     "number": NumericEncoder,
     "boolean": NumericEncoder,
     "empty": NumericEncoder,
+    "time": NumericEncoder,
+    "duration": NumericEncoder,
     "category": CategoryEncoder,
+    "date": DateEncoder,
+    "ignored": LeftOutEncoder,
 }
 
 
@@ -194,7 +216,7 @@ class Columns:
         max_one_hot: int = MAX_ONE_HOT_CATEGORIES,
         max_known: int = MAX_KNOWN_CATEGORIES,
     ) -> Self:
-        """Learn from a DataFrame (pandas or polars) or an array (n, d).
+        """Learn from a DataFrame of any library or an array (n, d).
 
         `used_rows`, an index or a mask (n,), says which rows to learn from: all by default. A
         column of more than `max_one_hot` categories has one feature less than that for its most
@@ -202,14 +224,10 @@ class Columns:
         """
         names, columns = column_names(X), read_columns(numeric_frame_to_array(X))
         kinds = column_kinds(columns, categorical_features, names)
-        encoders: list[Encoder] = []
-        for index, (kind, column) in enumerate(zip(kinds, columns, strict=True)):
-            if kind == "category":
-                values = _category_values(ColumnValues(column.kind, column.values[used_rows]))
-                encoders.append(_category_encoder(values, max_one_hot, max_known))
-            else:
-                floats = to_numbers(column.values, kind, column_title(names, index))
-                encoders.append(NumericEncoder.fit(kind, floats[used_rows]))
+        encoders = [
+            _fit_encoder(kind, column, column_title(names, i), used_rows, (max_one_hot, max_known))
+            for i, (kind, column) in enumerate(zip(kinds, columns, strict=True))
+        ]
         return cls(names, encoders)
 
     @property
@@ -255,6 +273,53 @@ class Columns:
         if names is not None and len(names) != len(parts):
             raise ValueError(f"columns: {len(names)} names for {len(parts)} columns")
         return cls(names, [ENCODERS[part["kind"]](**part) for part in parts])
+
+
+# Fitting
+
+
+def _fit_encoder(
+    kind: ReadKind, column: ColumnValues, title: str, used_rows: Any, limits: tuple[int, int]
+) -> Encoder:
+    """The encoder of a column of that kind; `limits` are those of categories."""
+    used = column._replace(values=column.values[used_rows])
+    text = _text_kind(kind, used.values.tolist(), column, title)
+    if text.left_out is not None:
+        return LeftOutEncoder("ignored", text.left_out)
+    if text.kind == "category":
+        return _category_encoder(_category_values(used), *limits)
+    if text.kind == "date":
+        dates = read_temporal(used, "date", title, text.written)
+        empty = np.isnan(dates.values).all()
+        return NumericEncoder.for_empty_column() if empty else DateEncoder.fit(dates, text.written)
+    # All rows, so that a complaint counts them as the table does.
+    floats = column_numbers(column, text.kind, title)
+    return NumericEncoder.fit(text.kind, floats[used_rows])
+
+
+def _text_kind(kind: ReadKind, words: list[Any], column: ColumnValues, title: str) -> TextKind:
+    """What a column of that kind is, with these values in the rows that are used."""
+    try:
+        if kind == "text":
+            return text_kind(words)
+        # Text that is no category is numbers, unless it is dates.
+        if kind == "number" and column.kind == "text" and text_layout(words) is not None:
+            return text_kind(words)
+    except DateTextError as error:
+        row = column.values.tolist().index(error.word)
+        problem = f"{error.problem}, or name the column in categorical_features"
+        raise cell_error(title, row, error.word, problem) from None
+    return TextKind(kind)
+
+
+def column_numbers(column: ColumnValues, kind: ColumnKind, title: str) -> Array:
+    """The values of a column of numbers, booleans, times or durations; NaN for missing ones."""
+    if kind == "time" or column.kind == kind == "duration":
+        return read_temporal(column, kind, title, TIME_FORMAT).values
+    if column.kind in get_args(TemporalKind):
+        had = {"boolean": "booleans"}.get(kind, f"{kind}s")
+        raise ValueError(f"X: {title}: holds {column.kind}s, where training had {had}")
+    return to_numbers(column.values, kind, title)
 
 
 def _category_encoder(values: list[Any], max_one_hot: int, max_known: int) -> Encoder:

@@ -40,6 +40,15 @@ class ColumnDefaults:
     """Categories of a column that are remembered, so that a model file stays small."""
     max_robust_value: float = 4.0
     """Distance from zero, in quartile distances, that no robustly scaled feature exceeds."""
+    min_rows_of_names: int = 50
+    """Rows with a text from which on it may be a name: of fewer, categories may come again."""
+    min_share_of_names: float = 0.9
+    """Different texts, as a share of the rows, above which they are names and are left out. At
+    most a fifth of the rows shares its text with another one then."""
+    min_share_of_free_texts: float = 0.5
+    """The same for long texts."""
+    min_length_of_free_text: int = 40
+    """Characters that the different texts of a column of free text have on average."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ background rows in turn. shap draws orders, each taken forward and backward, whi
 more than two columns act together, and calls the model with whole batches of rows.
 
 shap wants numbers. A cell is given to it as the number of the first row that is the same in its
-column, and columns stay what they are for the user: text is one column, not one for each category.
+column, and each column is encoded once. Columns stay what they are for the user: text is one
+column, not one for each category.
 """
 
 from __future__ import annotations
@@ -24,8 +25,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from softbins._core.checks import checked_level
 from softbins._core.extras import optional_import
+from softbins.tabular.encoded_model import (
+    columns_of_features,
+    mixed_features,
+    model_of_features,
+)
 from softbins.tabular.explanation import Explanation
-from softbins.tabular.frames import frame_library, mixed_rows, stacked_tables
+from softbins.tabular.frames import as_frame
 from softbins.tabular.validation import dense, prediction_data
 
 Array = NDArray[np.float64]
@@ -83,22 +89,24 @@ def _explanation(
     if not (isinstance(orders, int) and orders >= 1):
         raise ValueError(f"orders: need a whole number of at least 1, got {orders!r}")
     random = check_random_state(random_state)
-    X = _table(X)
-    against = _sample(X if background is None else _table(background), random)
+    encoded = prediction_data(model, X, model.columns_)
+    given = encoded if background is None else prediction_data(model, background, model.columns_)
+    against = _sample(given, random)
     predict = _mean_and_width if model.objective_.has_distribution else _mean_alone
-    seed = int(random.randint(2**31 - 1))
+    answer, seed = (
+        partial(predict, model_of_features(model), coverage),
+        int(random.randint(2**31 - 1)),
+    )
     # Row by row, so that an explanation does not depend on what else is explained; and because
     # shap, of several rows, computes for all but the first what nobody has asked for.
     parts = [
-        _shapley_values(
-            model, X[row : row + 1], against, partial(predict, model, coverage), orders, seed
-        )
-        for row in range(len(X))
+        _shapley_values(model, np.concatenate([row[None], against]), answer, orders, seed)
+        for row in encoded
     ]
     mean, *width = np.moveaxis(np.concatenate([values for values, _ in parts]), -1, 0)
     base_mean, *base_width = parts[0][1].tolist()
     return Explanation(
-        columns=model.columns_.names or [f"x{i}" for i in range(X.shape[1])],
+        columns=model.columns_.names or [f"x{i}" for i in range(len(model.columns_.kinds))],
         values=_values(X, model.columns_.kinds),
         coverage=coverage,
         base_mean=base_mean,
@@ -110,27 +118,26 @@ def _explanation(
 
 def _values(X: Any, kinds: Sequence[str]) -> NDArray[Any]:
     """The cells (n, d) as the user knows them: true and false may have been read as numbers."""
-    values = np.array(X, dtype=object)
+    frame = as_frame(X)
+    if frame is None:
+        values = np.array(dense(X), dtype=object)
+    else:
+        lists = [frame[:, index].to_list() for index in range(len(kinds))]
+        values = np.array(lists, dtype=object).T
     for column in [i for i, kind in enumerate(kinds) if kind == "boolean"]:
         words = {0.0: False, 1.0: True}
         values[:, column] = [words.get(value, value) for value in values[:, column]]
     return values
 
 
-def _table(X: Any) -> Any:
-    """A frame as it is, and anything else as an array."""
-    return X if frame_library(X) else np.asarray(dense(X))
-
-
-def _sample(background: Any, random: np.random.RandomState) -> Any:
+def _sample(background: Array, random: np.random.RandomState) -> Array:
     rows = len(background)
     if rows < 2:
         raise ValueError(
             f"background: need at least 2 rows to compare with, got {rows}; give others, such as "
             "some of those that the model was trained on"
         )
-    chosen = np.sort(random.permutation(rows)[:MAX_BACKGROUND_ROWS])
-    return mixed_rows(background, np.repeat(chosen[:, None], background.shape[1], axis=1))
+    return background[np.sort(random.permutation(rows)[:MAX_BACKGROUND_ROWS])]
 
 
 def _mean_alone(model: Any, coverage: float, X: Any) -> Array:
@@ -144,16 +151,19 @@ def _mean_and_width(model: Any, coverage: float, X: Any) -> Array:
 
 
 def _shapley_values(
-    model: Any, row: Any, background: Any, predict: Callable[[Any], Array], orders: int, seed: int
+    model: Any, encoded: Array, predict: Callable[[Any], Array], orders: int, seed: int
 ) -> tuple[Array, Array]:
-    """Contributions (1, columns, outputs), and what is predicted on average (outputs,)."""
-    shap = _shap()
-    codes, both = _codes(model, row, background), stacked_tables(row, background)
+    """Contributions (1, columns, outputs), and what is predicted on average (outputs,).
+
+    `encoded` are the features of the row, and below them those of the background.
+    """
+    shap, sources = _shap(), columns_of_features(model)
+    codes = _codes(encoded, sources, len(model.columns_.kinds))
 
     def predict_codes(cells: Array) -> Array:
         # Where columns have few values, and where all or none are known, rows come many times.
         different, places = np.unique(cells.astype(np.int64), axis=0, return_inverse=True)
-        return predict(mixed_rows(both, different))[places.reshape(-1)]
+        return predict(mixed_features(encoded, sources, different))[places.reshape(-1)]
 
     masker = shap.maskers.Independent(codes[1:], max_samples=len(codes))
     with _same_random_numbers_afterwards():
@@ -170,12 +180,10 @@ def _shap() -> Any:
         return optional_import("shap", "explain")
 
 
-def _codes(model: Any, row: Any, background: Any) -> Codes:
-    """For each cell, the first row of both tables that is the same in its column, to the model."""
-    tables = [prediction_data(model, table, model.columns_) for table in (row, background)]
-    encoded, codes = np.concatenate(tables), np.empty((1 + len(background), row.shape[1]), np.int64)
-    sources = np.array([feature.column for feature in model.columns_.encoded_features])
-    for column in range(codes.shape[1]):
+def _codes(encoded: Array, sources: Codes, columns: int) -> Codes:
+    """For each cell, the first row that is the same in its column, to the model."""
+    codes = np.zeros((len(encoded), columns), np.int64)
+    for column in np.unique(sources):
         features = encoded[:, sources == column]
         _, first, place = np.unique(features, axis=0, return_index=True, return_inverse=True)
         codes[:, column] = first[place.reshape(-1)]

@@ -58,6 +58,9 @@ from softbins.tabular.targets import check_range, float_targets, predict_constan
 from softbins.tabular.tree_growth import GrownTrees, TreeBudget, grow_trees
 from softbins.tabular.watch import Watch
 
+# Kinds of columns with inputs of more than yes and no.
+EMBEDDED_KINDS = ("number", "date", "time", "duration")
+
 
 @dataclass(frozen=True)
 class FittedTable:
@@ -246,11 +249,11 @@ def embedded_inputs(columns: Columns, defaults: NetworkDefaults) -> list[int]:
 
     None if there are very many: networks would be nine times as large.
     """
-    numeric = {i for i, kind in enumerate(columns.kinds) if kind == "number"}
+    numeric = {i for i, kind in enumerate(columns.kinds) if kind in EMBEDDED_KINDS}
     found = [
         place
         for place, feature in enumerate(columns.encoded_features)
-        if feature.column in numeric and feature.content == "value"
+        if feature.column in numeric and feature.content != "is_missing"
     ]
     return found if len(found) <= defaults.max_embedded_inputs else []
 

@@ -1,8 +1,7 @@
-"""Predictions as named columns, in a frame of the library that the rows came from."""
+"""Predictions as named columns, in a frame of the kind that the rows came in."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from softbins._core.extras import optional_import
 from softbins._core.text import level_texts
-from softbins.tabular.frames import frame_library
+from softbins.tabular.frames import as_frame
 
 Array = NDArray[np.float64]
 
@@ -35,12 +34,15 @@ def summary_columns(
 
 
 def frame_like(X: Any, columns: dict[str, Array]) -> Any:
-    """The columns as a polars frame for one of polars, or else as a pandas frame.
+    """The columns as a frame of the kind that X is, with its index if it has one.
 
-    It has the index of X, if X has one.
+    For what is no frame, it is one of pandas.
     """
-    library = frame_library(X)
-    if library == "polars":
-        return sys.modules["polars"].DataFrame(columns)
-    index = X.index if library == "pandas" else None
-    return optional_import("pandas").DataFrame(columns, index=index)
+    frame = as_frame(X)
+    if frame is None:
+        return optional_import("pandas").DataFrame(columns)
+    import narwhals as nw
+
+    result = nw.from_dict(columns, backend=frame.implementation).to_native()
+    index = nw.maybe_get_index(frame)
+    return result if index is None else result.set_axis(index, axis=0)

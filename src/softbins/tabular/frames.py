@@ -1,26 +1,38 @@
-"""Reading the columns of a NumPy array, a pandas DataFrame or a polars DataFrame.
+"""Reading the columns of a NumPy array, or of a data frame of any kind that narwhals knows.
 
 A column is read as its kind, which its dtype says, and its values; `to_numbers` turns values of
-any dtype into floats. Neither pandas nor polars is imported here: whoever passes a DataFrame has
-loaded its library already.
+any dtype into floats. No library of frames is imported here: whoever passes one has loaded it.
 """
 
 from __future__ import annotations
 
+import datetime
 import math
 import numbers
-import sys
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softbins._core.checks import DATE_TYPES, DATES_NOT_TAKEN
+from softbins.tabular.time_zones import name_of_zone, seconds_of, zone_name
 
 Array = NDArray[np.float64]
-ColumnKind = Literal["number", "boolean", "category", "empty"]
+TemporalKind = Literal["date", "time", "duration"]
+ColumnKind = Literal["number", "boolean", "category", "empty", TemporalKind, "ignored"]
+# Of text, its words tell what it is.
+ReadKind = Literal[ColumnKind, "text"]
+
+KINDS_OF_TYPES: dict[ReadKind, tuple[type, ...]] = {
+    "boolean": (bool, np.bool_),
+    "duration": (datetime.timedelta, np.timedelta64),  # which NumPy takes for a number
+    "number": (numbers.Real, Decimal),
+    "text": (str,),
+    "date": (datetime.date, np.datetime64),
+    "time": (datetime.time,),
+}
+MIXED_ZONES = "some dates have a zone and some have none; give all of them one, or none"
 
 MAX_ABSOLUTE_VALUE = 1e38  # networks are trained in float32, which ends a little above
 MAX_SHOWN_CHARACTERS = 80
@@ -32,28 +44,36 @@ HOW_TO_PASS_CATEGORIES = "for categories pass a DataFrame with text, or give cat
 class ColumnValues(NamedTuple):
     """One column of a table: the kind that its dtype says, and its values (n,).
 
-    Values are floats with NaN where one is missing, or objects with None.
+    Values are floats with NaN where one is missing, or objects with None. Dates are seconds since
+    1970, in UTC if there is a `zone`; times of day and durations are seconds.
     """
 
-    kind: ColumnKind
+    kind: ReadKind
     values: NDArray[Any]
+    zone: str | None = None
 
 
 # Tables
 
 
-def frame_library(X: Any) -> str | None:
-    """'pandas' or 'polars' for a DataFrame of that library, None for anything else."""
-    for name in ("pandas", "polars"):
-        library = sys.modules.get(name)  # None also where its import is blocked
-        if library is not None and isinstance(X, library.DataFrame):
-            return name
-    return None
+def as_frame(X: Any) -> Any:
+    """A data frame of any library as one of narwhals, None for anything else."""
+    if not hasattr(type(X), "columns"):
+        return None
+    import narwhals as nw  # which arrays do without
+
+    if hasattr(X, "set_axis") and not X.columns.is_unique:
+        X = X.set_axis(range(X.shape[1]), axis=1)  # columns are told apart by their places
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise ValueError("X: is a lazy frame, of which nothing is known yet; collect it first")
+    return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def column_names(X: Any) -> list[str] | None:
     """The names of a DataFrame's columns if all of them are text, None for anything else."""
-    names = list(X.columns) if frame_library(X) else []
+    frame = as_frame(X)
+    names = [] if frame is None else list(frame.columns)
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
@@ -67,90 +87,80 @@ def numeric_frame_to_array(X: Any) -> Any:
 
     Anything else is returned as it is.
     """
-    library = frame_library(X)
-    if library == "pandas" and all(isinstance(t, np.dtype) and t.kind in "iuf" for t in X.dtypes):
-        return X.to_numpy(np.float64)
-    if library == "polars" and all(t.is_integer() or t.is_float() for t in X.dtypes):
-        return X.cast(sys.modules["polars"].Float64).to_numpy()
-    return X
+    frame = as_frame(X)
+    if frame is None or not all(t.is_integer() or t.is_float() for t in frame.schema.values()):
+        return X
+    import narwhals as nw
+
+    return frame.select(nw.all().cast(nw.Float64)).to_numpy()
 
 
 def read_columns(X: Any) -> list[ColumnValues]:
     """The columns of a DataFrame, or of an array (n, d), which count as numbers."""
-    library = frame_library(X)
-    if library is None:
+    frame = as_frame(X)
+    if frame is None:
         return [ColumnValues("number", column) for column in np.asarray(X).T]
-    titles = [column_title([str(name)], 0) for name in X.columns]
-    if library == "pandas":
-        return [_read_pandas(X.iloc[:, i], title) for i, title in enumerate(titles)]
-    return [_read_polars(X.to_series(i), title) for i, title in enumerate(titles)]
+    titles = [column_title([str(name)], 0) for name in frame.columns]
+    return [_read(frame[:, i], title) for i, title in enumerate(titles)]
 
 
-def stacked_tables(first: Any, second: Any) -> Any:
-    """The rows of one table above those of another with the same columns."""
-    library = frame_library(first)
-    if library != frame_library(second):
-        raise ValueError("background: need the same kind of table as X")
-    if library == "pandas":
-        return sys.modules["pandas"].concat([first, second], ignore_index=True)
-    if library == "polars":
-        return sys.modules["polars"].concat([first, second], how="vertical_relaxed")
-    return np.concatenate([first, second])
+def take_rows(X: Any, index: NDArray[np.int64]) -> Any:
+    """Some rows of an array or a data frame."""
+    frame = as_frame(X)
+    return X[index] if frame is None else frame[index].to_native()
 
 
-def mixed_rows(X: Any, rows: NDArray[np.int64]) -> Any:
-    """A table whose columns each have rows of their own, out of those of X: (n, d) numbers."""
-    library = frame_library(X)
-    if library is None:
-        return X[rows, np.arange(rows.shape[1])]
-    if library == "polars":
-        columns = [X.to_series(i).gather(rows[:, i]) for i in range(rows.shape[1])]
-        return sys.modules["polars"].DataFrame(columns)
-    arrays = {i: X.iloc[:, i].array.take(rows[:, i]) for i in range(rows.shape[1])}
-    return sys.modules["pandas"].DataFrame(arrays).set_axis(X.columns, axis=1)
+def _read(column: Any, title: str) -> ColumnValues:
+    """A column of narwhals."""
+    import narwhals as nw
+
+    dtype = column.dtype
+    if isinstance(dtype, (nw.Datetime, nw.Date)):
+        zone = zone_name(getattr(dtype, "time_zone", None))
+        return ColumnValues("date", 1e-6 * _floats(column.dt.timestamp("us")), zone)
+    if isinstance(dtype, nw.Duration):
+        return ColumnValues("duration", 1e-6 * _floats(column.dt.total_microseconds()))
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        return ColumnValues("boolean" if dtype == nw.Boolean else "number", _floats(column))
+    objects = objects_with_none(column.to_list())
+    if isinstance(dtype, (nw.Categorical, nw.Enum)):
+        return ColumnValues("category", objects)
+    return read_objects(objects, title)
 
 
-def _read_pandas(column: Any, title: str) -> ColumnValues:
-    pandas, dtype = sys.modules["pandas"], column.dtype
-    if isinstance(dtype, pandas.CategoricalDtype):
-        return ColumnValues("category", _objects_with_none(column.tolist()))
-    is_boolean = pandas.api.types.is_bool_dtype(dtype)
-    if dtype.kind in "mM":
-        raise ValueError(f"X: {title}: {DATES_NOT_TAKEN}")
-    if is_boolean or (pandas.api.types.is_numeric_dtype(dtype) and dtype.kind != "c"):
-        values = column.to_numpy(dtype="float64", na_value=np.nan)
-        return ColumnValues("boolean" if is_boolean else "number", values)
-    return _read_objects(column.tolist(), title)
+def _floats(column: Any) -> Array:
+    import narwhals as nw
+
+    values: Array = column.cast(nw.Float64).to_numpy()
+    return values
 
 
-def _read_polars(column: Any, title: str) -> ColumnValues:
-    polars, dtype = sys.modules["polars"], column.dtype
-    if dtype.is_temporal():
-        raise ValueError(f"X: {title}: {DATES_NOT_TAKEN}")
-    if dtype.is_numeric() or dtype in (polars.Boolean, polars.Null):
-        kind: ColumnKind = "boolean" if dtype == polars.Boolean else "number"
-        return ColumnValues(kind, column.cast(polars.Float64).to_numpy())
-    return _read_objects(column.to_list(), title)
+def read_objects(values: NDArray[Any], title: str) -> ColumnValues:
+    """A column of Python objects, whose kind follows from their types."""
+    types = {type(value) for value in values if not is_missing(value)}
+    kinds = {_kind_of(each, title) for each in types}
+    if not kinds & set(get_args(TemporalKind)):
+        return ColumnValues(kinds.pop() if len(kinds) == 1 else "category", values)
+    if len(kinds) > 1:
+        raise ValueError(f"X: {title}: holds {' and '.join(sorted(kinds))} values; need one kind")
+    zones = {name_of_zone(value) for value in values if not is_missing(value)}
+    if None in zones and len(zones) > 1:
+        raise ValueError(f"X: {title}: {MIXED_ZONES}")
+    seconds = np.array([np.nan if is_missing(value) else seconds_of(value) for value in values])
+    return ColumnValues(kinds.pop(), seconds, zones.pop() if len(zones) == 1 else "UTC")
 
 
-def _read_objects(values: list[Any], title: str) -> ColumnValues:
-    """A column of Python objects, whose kind follows from their types: text is a category."""
-    objects = _objects_with_none(values)
-    types = {type(value) for value in objects} - {type(None)}
-    booleans = {t for t in types if issubclass(t, (bool, np.bool_))}
-    numeric = {t for t in types - booleans if issubclass(t, (numbers.Real, Decimal))}
-    others = {t for t in types - booleans - numeric if not issubclass(t, str)}
-    if any(issubclass(t, DATE_TYPES) for t in others):
-        raise ValueError(f"X: {title}: {DATES_NOT_TAKEN}")
-    if others:
-        found = sorted(t.__name__ for t in others)[0]
-        raise ValueError(f"X: {title}: holds {found}; need numbers, booleans or text")
-    if types and types == booleans:
-        return ColumnValues("boolean", objects)
-    return ColumnValues("number" if types and types == numeric else "category", objects)
+def _kind_of(kind: type, title: str) -> ReadKind:
+    """What a value of a type is."""
+    for name, types in KINDS_OF_TYPES.items():
+        if issubclass(kind, types):
+            return name
+    need = "need numbers, booleans, text, dates, times or durations"
+    raise ValueError(f"X: {title}: holds {kind.__name__}; {need}")
 
 
-def _objects_with_none(values: list[Any]) -> NDArray[Any]:
+def objects_with_none(values: list[Any]) -> NDArray[Any]:
+    """Values as an array of objects, with None for those that are missing."""
     return np.fromiter((None if is_missing(v) else v for v in values), object, len(values))
 
 
@@ -159,7 +169,7 @@ def _objects_with_none(values: list[Any]) -> NDArray[Any]:
 
 def column_kinds(
     columns: Sequence[ColumnValues], categorical_features: Any, names: Sequence[str] | None
-) -> list[ColumnKind]:
+) -> list[ReadKind]:
     """The kind of every column, with those categorical that `categorical_features` names.
 
     'from_dtype' leaves the choice to the dtypes; None makes no column categorical.
@@ -172,9 +182,12 @@ def column_kinds(
     chosen: set[int] = set()
     if categorical_features is not None:
         chosen = _column_indices(categorical_features, names or [], len(columns))
-    others: list[ColumnKind] = [
-        "boolean" if column.kind == "boolean" else "number" for column in columns
-    ]
+    for index in sorted(chosen):
+        if columns[index].kind in get_args(TemporalKind):
+            found = f"{column_title(names, index)} holds {columns[index].kind}s"
+            raise ValueError(f"categorical_features: {found}; leave it out or make it text")
+    as_found = ("boolean", *get_args(TemporalKind))
+    others = [column.kind if column.kind in as_found else "number" for column in columns]
     return ["category" if index in chosen else kind for index, kind in enumerate(others)]
 
 
@@ -202,6 +215,8 @@ def is_missing(value: Any) -> bool:
     # By name, because pandas may not be installed.
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
     return isinstance(value, (float, np.floating)) and math.isnan(value)
 
 
@@ -221,7 +236,7 @@ def to_numbers(values: NDArray[Any], kind: ColumnKind, title: str) -> Array:
         row = int(np.flatnonzero(wrong)[0])
         size = "infinity" if np.isinf(floats[row]) else f"larger than {MAX_ABSOLUTE_VALUE:g}"
         problem = "neither true nor false" if kind == "boolean" else size
-        raise _value_error(title, row, values[row], f"is {problem}; mend it or leave the row out")
+        raise cell_error(title, row, values[row], f"is {problem}; mend it or leave the row out")
     return floats
 
 
@@ -232,7 +247,7 @@ def _parse_objects(values: NDArray[Any], kind: ColumnKind, title: str) -> Array:
             floats[row] = _parse_number(value, kind)
         except (TypeError, ValueError, OverflowError):
             problem = f"is not a number; mend it, or {HOW_TO_PASS_CATEGORIES}"
-            raise _value_error(title, row, value, problem) from None
+            raise cell_error(title, row, value, problem) from None
     return floats
 
 
@@ -249,6 +264,7 @@ def _parse_number(value: Any, kind: ColumnKind) -> float:
     return math.nan if word in MISSING_WORDS else float(word)
 
 
-def _value_error(title: str, row: int, value: Any, problem: str) -> ValueError:
+def cell_error(title: str, row: int, value: Any, problem: str) -> ValueError:
+    """The complaint about a cell of a column, with its row and its value."""
     shown = repr(value.item() if isinstance(value, np.generic) else value)[:MAX_SHOWN_CHARACTERS]
     return ValueError(f"X: {title}, row {row} (from 0): {shown} {problem}")

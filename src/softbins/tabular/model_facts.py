@@ -78,6 +78,5 @@ def shown_range(column: dict[str, Any]) -> str:
     """What a column had in training: numbers from and to, or so many categories."""
     if column["distinct"] is not None:
         return f"{column['distinct']} categories"
-    if column["low"] is None:
-        return ""
-    return f"{shown(column['low'])} to {shown(column['high'])}"
+    ends = [shown(column[name]) for name in ("low", "high") if column[name] is not None]
+    return ", ".join(filter(None, (" to ".join(ends), column["remark"])))

@@ -26,8 +26,12 @@ from softbins._core.json_rules import (
     Whole,
 )
 from softbins.nn.settings import METHODS, Activation, Monitor, Schedule
+from softbins.tabular.date_text import DATE_FORMATS
 from softbins.tabular.defaults import Optimizer, Preset, ScalingKind
+from softbins.tabular.encoded_feature import DatePart
 from softbins.tabular.frames import MAX_ABSOLUTE_VALUE
+from softbins.tabular.text_kind import LeftOut
+from softbins.tabular.time_zones import FIRST_MOMENT, LAST_MOMENT
 
 # Far beyond any target, and so small that float64 holds the square, as a variance needs.
 MAX_TARGET = 1e100
@@ -110,7 +114,7 @@ HISTOGRAM_PARAMETERS: dict[str, Rule] = PARAMETERS_OF_BOTH | {
 
 NUMERIC_COLUMN = Fields(
     {
-        "kind": OneOf(("number", "boolean", "empty")),
+        "kind": OneOf(("number", "boolean", "empty", "time", "duration")),
         "fill": Number(-MAX_ABSOLUTE_VALUE, MAX_ABSOLUTE_VALUE),
         "gaps": OneOf((False, True)),
     }
@@ -123,10 +127,25 @@ CATEGORY_COLUMN = Fields(
     },
     optional={"max_one_hot": COUNT},
 )
+MOMENT = Number(FIRST_MOMENT, LAST_MOMENT)
+DATE_COLUMN = Fields(
+    {
+        "kind": OneOf(("date",)),
+        "fill": MOMENT,
+        "gaps": OneOf((False, True)),
+        "low": MOMENT,
+        "high": MOMENT,
+        "parts": ListOf(OneOf(get_args(DatePart))),
+        "zone": Optional(Text(r"[A-Za-z0-9_+:/-]{1,60}")),
+        "written": OneOf(DATE_FORMATS),
+    }
+)
+LEFT_OUT_COLUMN = Fields({"kind": OneOf(("ignored",)), "left_out": OneOf(get_args(LeftOut))})
+COLUMN = AnyOf((NUMERIC_COLUMN, CATEGORY_COLUMN, DATE_COLUMN, LEFT_OUT_COLUMN))
 COLUMNS = Fields(
     {
         "names": Optional(ListOf(Text())),
-        "parts": ListOf(AnyOf((NUMERIC_COLUMN, CATEGORY_COLUMN)), shortest=1),
+        "parts": ListOf(COLUMN, shortest=1),
     }
 )
 HISTORY_ROW = Fields(
@@ -158,7 +177,7 @@ PROVENANCE = Fields(
         "rows": COUNT,
         "fingerprint": Text(r"[0-9a-f]{64}"),
         "columns": ListOf(
-            Fields({"missing": Whole(), "low": Optional(VALUE), "high": Optional(VALUE)})
+            Fields({"missing": Optional(Whole()), "low": Optional(VALUE), "high": Optional(VALUE)})
         ),
         "scores": Fields({}, optional=dict.fromkeys(("mae", "rmse", "crps"), NOT_NEGATIVE)),
     },

@@ -13,14 +13,17 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from softbins._core.checks import SMALLEST_POSITIVE
 from softbins._core.json_rules import OneOf
 from softbins.nn.settings import MAX_WIDENING
 from softbins.tabular.columns import Columns
+from softbins.tabular.encoded_feature import DatePart
 from softbins.tabular.frames import MAX_ABSOLUTE_VALUE
 from softbins.tabular.model_header import HEADERS, MAX_TARGET
+from softbins.tabular.provenance import NUMERIC_KINDS
+from softbins.tabular.time_zones import time_zone
 
 MAX_FLOAT32 = (2 - 2**-23) * 2.0**127
 
@@ -119,8 +122,15 @@ def _check_history(header: dict[str, Any]) -> None:
 
 def _check_columns(columns: dict[str, Any]) -> None:
     for index, part in enumerate(columns["parts"]):
+        place = f"header.columns.parts[{index}]"
         if part["kind"] == "empty" and not part["gaps"]:
-            raise ValueError(f"header.columns.parts[{index}]: an empty column must have gaps")
+            raise ValueError(f"{place}: an empty column must have gaps")
+        if part["kind"] == "date":
+            if part["parts"] != [name for name in get_args(DatePart) if name in part["parts"]]:
+                raise ValueError(f"{place}.parts: need each once, from month to hour")
+            time_zone(part["zone"] or "UTC")
+    if not Columns.from_json(columns).encoded_features:
+        raise ValueError("header.columns: nothing is learnt from any of them")
 
 
 def _check_provenance(header: dict[str, Any]) -> None:
@@ -133,9 +143,11 @@ def _check_provenance(header: dict[str, Any]) -> None:
     for index, (column, part) in enumerate(zip(seen, parts, strict=True)):
         place = f"header.provenance.columns[{index}]"
         ends = [column[name] for name in ("low", "high") if column[name] is not None]
-        if len(ends) != (2 if part["kind"] == "number" else 0) or ends != sorted(ends):
+        if len(ends) != (2 if part["kind"] in NUMERIC_KINDS else 0) or ends != sorted(ends):
             raise ValueError(f"{place}: low and high are not those of a {part['kind']}")
-        if column["missing"] > header["provenance"]["rows"]:
+        if (column["missing"] is None) != (part["kind"] == "ignored"):
+            raise ValueError(f"{place}.missing: must be null for an ignored column, and no other")
+        if (column["missing"] or 0) > header["provenance"]["rows"]:
             raise ValueError(f"{place}.missing: is more than there are rows")
 
 

@@ -16,14 +16,18 @@ from typing import Any, Self
 import numpy as np
 
 from softbins._core.model_content import compact_json
-from softbins.tabular.columns import CategoryEncoder, Columns, Encoder
+from softbins.tabular.columns import CategoryEncoder, Columns, Encoder, LeftOutEncoder
 from softbins.tabular.data import Array, TrainingData
+from softbins.tabular.dates import DateEncoder, moment_text
 from softbins.tabular.frames import ColumnKind
+from softbins.tabular.text_kind import REASONS
 
 FIXED_TIME = "SOURCE_DATE_EPOCH"
 CHUNK_ROWS = 65_536  # rows that are digested at a time, which may need a copy of them
 # What a file has of each column beside its encoder, which has all the rest.
 STORED_OF_COLUMNS = ("missing", "low", "high")
+# Kinds of which a file has the smallest and the largest number.
+NUMERIC_KINDS = ("number", "duration")
 
 
 @dataclass(frozen=True)
@@ -34,23 +38,29 @@ class ColumnSummary:
     ----------
     name : str or None
         The column's name, None if X had no names.
-    kind : {"number", "boolean", "category", "empty"}
-        What the column was taken for.
+    kind : str
+        What the column was taken for: "number", "boolean", "category", "date", "time",
+        "duration", "empty" or, if nothing was learnt from it, "ignored".
     missing : int or None
         Rows without a value, which count as such: of a column of more categories than are
-        remembered (1000), the rows of all others as well. None where a file does not say it.
-    low, high : float or None
-        Smallest and largest number, None for a column that is not one of numbers.
+        remembered (1000), the rows of all others as well. None where a file does not say it,
+        and for a column that was ignored.
+    low, high : float, str or None
+        Smallest and largest number, of durations in seconds; for dates as text. None for a column
+        of another kind.
     distinct : int or None
         Categories that are remembered, None for a column of another kind.
+    remark : str or None
+        What was made of a date, or why a column was ignored.
     """
 
     name: str | None
     kind: ColumnKind
     missing: int | None
-    low: float | None
-    high: float | None
+    low: float | str | None
+    high: float | str | None
     distinct: int | None
+    remark: str | None = None
 
 
 @dataclass(frozen=True)
@@ -136,9 +146,7 @@ class Provenance:
     def to_json(self) -> dict[str, Any]:
         """Everything as plain JSON, for a model file, without what its columns say as well."""
         value = asdict(self)
-        value["columns"] = [
-            {name: column[name] for name in STORED_OF_COLUMNS} for column in value["columns"]
-        ]
+        value["columns"] = [_stored(column) for column in value["columns"]]
         return value
 
     @classmethod
@@ -188,6 +196,12 @@ def fingerprint(data: TrainingData) -> str:
 # Columns
 
 
+def _stored(column: dict[str, Any]) -> dict[str, Any]:
+    """What a file has of a column: not the ends of dates, which their encoder has."""
+    ends = {name: column[name] for name in STORED_OF_COLUMNS}
+    return ends | {name: None for name, end in ends.items() if isinstance(end, str)}
+
+
 def _summaries_of_data(data: TrainingData) -> tuple[ColumnSummary, ...]:
     ends = np.cumsum([len(each.features(0)) for each in data.columns.encoders])
     parts = np.split(data.features, ends[:-1], axis=1)
@@ -197,10 +211,12 @@ def _summaries_of_data(data: TrainingData) -> tuple[ColumnSummary, ...]:
 
 def _seen(encoder: Encoder, encoded: Array) -> dict[str, Any]:
     """What a file has of a column, from its features (n, k)."""
+    if isinstance(encoder, LeftOutEncoder):
+        return dict.fromkeys(STORED_OF_COLUMNS)
     if isinstance(encoder, CategoryEncoder):
         return {"missing": len(encoded) - sum(encoder.counts), "low": None, "high": None}
-    missing = int(encoded[:, 1].sum()) if encoder.gaps else 0
-    if encoder.kind != "number":
+    missing = int(encoded[:, -1].sum()) if encoder.gaps else 0
+    if encoder.kind not in NUMERIC_KINDS:
         return {"missing": missing, "low": None, "high": None}
     # Where a value is missing stands the median, which is no smaller or larger than the others.
     low, high = (float(end) for end in (encoded[:, 0].min(), encoded[:, 0].max()))
@@ -221,7 +237,20 @@ def _summaries(columns: Columns, seen: list[dict[str, Any]]) -> tuple[ColumnSumm
             name=name,
             kind=encoder.kind,
             distinct=len(encoder.labels) if isinstance(encoder, CategoryEncoder) else None,
-            **found,
+            **(found | _in_words(encoder)),
         )
         for name, encoder, found in zip(names, columns.encoders, seen, strict=True)
     )
+
+
+def _in_words(encoder: Encoder) -> dict[str, Any]:
+    """What is said of a column in words and not in numbers."""
+    if isinstance(encoder, LeftOutEncoder):
+        return {"remark": f"left out: {REASONS[encoder.left_out]}"}
+    if isinstance(encoder, DateEncoder):
+        low, high = (moment_text(end, encoder.zone) for end in (encoder.low, encoder.high))
+        made = ", ".join(["elapsed days", *encoder.parts])
+        clock = "" if encoder.zone is None else f" ({encoder.zone})"
+        return {"low": low, "high": high, "remark": f"as {made}{clock}"}
+    remarks = {"time": "as seconds since midnight", "duration": "in seconds"}
+    return {"remark": remarks[encoder.kind]} if encoder.kind in remarks else {}

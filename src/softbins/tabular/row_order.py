@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins._core.text import did_you_mean
+from softbins.tabular.frames import as_frame
 
 Array = NDArray[np.float64]
 Splits = list[tuple[Tensor, Tensor]]
@@ -69,11 +70,12 @@ def _values(name: str, given: Any, X: Any) -> Any:
     """The values of a column of X, if its name was given."""
     if not isinstance(given, str):
         return given
-    columns = [str(column) for column in getattr(X, "columns", ())]
+    frame = as_frame(X)
+    columns = [] if frame is None else [str(column) for column in frame.columns]
     if given not in columns:
         hint = did_you_mean(given, columns) or "give an array, or a data frame as X"
         raise ValueError(f"{name}: X has no column {given!r}; {hint}")
-    return X[given]
+    return frame[given].to_numpy()
 
 
 def _text(given: Any, kind: str) -> str:
@@ -114,8 +116,10 @@ def _times(values: Any, rows: int) -> Array:
 
 
 def _dates(values: NDArray[Any]) -> NDArray[Any]:
-    """Text or objects as dates."""
+    """Text or objects as dates, those with a zone as seconds since 1970."""
     try:
+        if all(getattr(value, "tzinfo", None) is not None for value in values):
+            return np.array([value.timestamp() for value in values])
         return values.astype("datetime64[ns]")
     except (TypeError, ValueError) as error:
         raise ValueError(

@@ -13,10 +13,12 @@ from sklearn.utils import check_X_y
 from sklearn.utils.validation import validate_data
 
 from softbins._core.checks import refuse_dates, weight_column
-from softbins.tabular.columns import Columns
+from softbins._core.warnings import warn_user
+from softbins.tabular.columns import Columns, LeftOutEncoder
 from softbins.tabular.data import TrainingData
-from softbins.tabular.frames import HOW_TO_PASS_CATEGORIES, Array, frame_library
+from softbins.tabular.frames import HOW_TO_PASS_CATEGORIES, Array, as_frame, column_title
 from softbins.tabular.row_order import RowOrder
+from softbins.tabular.text_kind import REASONS
 
 MAX_DENSE_BYTES = 10**9  # of a sparse matrix as an array of all its numbers
 MAX_TARGET = 1e37  # that float32 can train, and one over the smallest spread of targets
@@ -48,6 +50,7 @@ def training_data(
     # scikit-learn finds names in more kinds of tables.
     names = getattr(estimator, "feature_names_in_", None)
     columns = replace(columns, names=None if names is None else names.tolist())
+    _tell_what_is_left_out(columns)
     return TrainingData(
         columns=columns,
         features=columns.transform(X)[used],
@@ -67,7 +70,8 @@ def relative_weights(weight: ArrayLike, n_rows: int) -> Array:
 
 def prediction_data(estimator: Any, X: Any, columns: Columns) -> Array:
     """Encoded features for a fitted estimator, whose columns those are."""
-    X = _checked(estimator, X, reset=False, text="category" in columns.kinds)
+    other = any(kind not in ("number", "boolean", "empty") for kind in columns.kinds)
+    X = _checked(estimator, X, reset=False, text=other)
     return columns.transform(X)
 
 
@@ -75,7 +79,7 @@ def _checked(
     estimator: Any, X: Any, y: Any = "no_validation", reset: bool = True, text: bool = False
 ) -> Any:
     """What scikit-learn checks, for DataFrames without making them arrays of numbers."""
-    if frame_library(X) is not None:
+    if as_frame(X) is not None:
         checked = validate_data(estimator, X, y, reset=reset, skip_check_array=True)
         if 0 in X.shape:
             raise ValueError(f"X: found 0 sample(s) or feature(s), shape {X.shape}; need 1 of each")
@@ -83,8 +87,9 @@ def _checked(
             return checked
         return X, check_X_y(np.zeros((len(X), 1)), y, y_numeric=True, estimator=estimator)[1]
     X = dense(X)
-    refuse_dates("X", np.asarray(X))
     kind = np.asarray(X).dtype.kind
+    if reset or not text:
+        refuse_dates("X", np.asarray(X), "pass a data frame, or ")
     how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     if text and kind in "OUT":
         how = {"dtype": object, "ensure_all_finite": False}
@@ -110,6 +115,16 @@ def dense(X: Any) -> Any:
             "out: text and categories can come as they are, in a data frame"
         )
     return X.toarray()
+
+
+def _tell_what_is_left_out(columns: Columns) -> None:
+    """Warn of columns of names or free text; raise if there are no others."""
+    for index, encoder in enumerate(columns.encoders):
+        if isinstance(encoder, LeftOutEncoder):
+            title, reason = column_title(columns.names, index), REASONS[encoder.left_out]
+            warn_user(f"X: {title} {reason}; it is left out, unless categorical_features names it")
+    if not columns.encoded_features:
+        raise ValueError("X: every column is left out as names or free text; need another one")
 
 
 def _refuse_date_targets(y: Any) -> None:

@@ -35,7 +35,7 @@ FEW_ROWS = 30
         "fit houses.parquet --target price -o houses.model --preset fast --max-seconds 60",
         "fit houses.csv --target price -o l2.model --objective l2 --hidden 128,128 --json",
         "fit houses.parquet --target price -o houses.model --cluster tcp://node1:8786",
-        "fit export.xlsx --sheet sold --target price --drop id,day -o houses.model",
+        "fit export.xlsx --sheet sold --target price --drop id,note -o houses.model",
     )
 )
 @DATA

@@ -74,4 +74,5 @@ def _columns(columns: list[dict[str, Any]], width: int) -> str:
         gaps = "" if column["missing"] is None else str(column["missing"])
         rows.append([name, column["kind"], gaps, shown_range(column)])
     left = len(columns) - MAX_COLUMNS_SHOWN
-    return wrapped(rows, width, column=0) + (f"\n... and {left} more" if left > 0 else "")
+    longest = max((0, 3), key=lambda place: max(len(row[place]) for row in rows))
+    return wrapped(rows, width, column=longest) + (f"\n... and {left} more" if left > 0 else "")

@@ -16,9 +16,10 @@ from softbins.tabular.columns import (
     MAX_LABEL_BYTES,
     CategoryEncoder,
     Columns,
-    EncodedFeature,
     NumericEncoder,
 )
+from softbins.tabular.dates import DateEncoder
+from softbins.tabular.encoded_feature import EncodedFeature
 from softbins.tabular.frames import Array, ColumnValues, column_title
 from softbins.tabular.onnx_export.graph import MACHINE_LEARNING, Graph
 
@@ -31,9 +32,14 @@ def is_text(encoder: object) -> bool:
     return isinstance(encoder, CategoryEncoder) and isinstance(encoder.labels[0], str)
 
 
-def check_labels(columns: Columns) -> None:
-    """Raise if a category is known by a digest only, which ONNX cannot compute."""
+def check_columns(columns: Columns) -> None:
+    """Raise for dates, and if a category is known by a digest only: ONNX can read neither."""
     for index, encoder in enumerate(columns.encoders):
+        if isinstance(encoder, DateEncoder):
+            raise ValueError(
+                f"{column_title(columns.names, index)}: holds dates, which ONNX cannot take "
+                "apart; make numbers of them, such as year, month and hour, and fit again"
+            )
         labels = encoder.labels if isinstance(encoder, CategoryEncoder) else []
         for label in labels:
             if isinstance(label, str) and _is_shortened(label):
@@ -49,7 +55,10 @@ def _is_shortened(label: str) -> bool:
 
 
 def add_columns(graph: Graph, columns: Columns, inputs: Sequence[str]) -> str:
-    """The encoded features (n, d), from one input (n, 1) for each column."""
+    """The encoded features (n, d), from one input (n, 1) for each column that is not ignored.
+
+    Times of day and durations come as seconds.
+    """
     blocks = _Blocks(graph)
     numeric = {i: e for i, e in enumerate(columns.encoders) if isinstance(e, NumericEncoder)}
     blocks.add_numbers({i: e for i, e in numeric.items() if e.kind != "empty"}, inputs)

@@ -14,7 +14,7 @@ import numpy as np
 from softbins._core.extras import optional_import
 from softbins._core.files import checked_path, write_whole
 from softbins._core.warnings import warn_user
-from softbins.tabular.onnx_export.columns import add_columns, check_labels, is_text
+from softbins.tabular.onnx_export.columns import add_columns, check_columns, is_text
 from softbins.tabular.onnx_export.forecast import Forecast
 from softbins.tabular.onnx_export.graph import MACHINE_LEARNING, Graph
 from softbins.tabular.onnx_export.torch_part import torch_program
@@ -44,7 +44,7 @@ def write_onnx(
 
 def onnx_program(model: Any, quantiles: list[float] | None, coverage: float | None) -> Any:
     """The estimator as an `onnx.ModelProto`."""
-    check_labels(model.columns_)
+    check_columns(model.columns_)
     names, forecast = _input_names(model), Forecast(model, quantiles, coverage)
     graph = Graph(_prefix(names))
     values = [add_columns(graph, model.columns_, names)]
@@ -101,8 +101,11 @@ def _output_name(answer: str, names: Sequence[str]) -> str:
 
 def _described_inputs(graph: Graph, model: Any, names: Sequence[str]) -> list[Any]:
     types, describe = graph.onnx.TensorProto, graph.onnx.helper.make_tensor_value_info
-    kinds = [types.STRING if is_text(each) else types.DOUBLE for each in model.columns_.encoders]
-    return [describe(name, kind, [ROWS, 1]) for name, kind in zip(names, kinds, strict=True)]
+    return [
+        describe(name, types.STRING if is_text(encoder) else types.DOUBLE, [ROWS, 1])
+        for name, encoder in zip(names, model.columns_.encoders, strict=True)
+        if encoder.kind != "ignored"
+    ]
 
 
 def _described_outputs(graph: Graph, forecast: Forecast, outputs: Sequence[str]) -> list[Any]:
