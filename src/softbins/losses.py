@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from softbins._core.checks import shape_complaint
 from softbins._core.loss_reduction import Reduction, cross_entropy, holds_nan, reduced
 from softbins._core.loss_table import histogram_loss, table_for
+from softbins._core.loss_windows import windowed_loss, windows_for
 from softbins._core.tensor_checks import is_traced, require_softmax, require_tensor
 from softbins.bins import Bins
 from softbins.histogram import Histogram
@@ -47,6 +48,8 @@ class HistogramLoss(nn.Module):
         The bins, on the device of the module.
     edges : Tensor
         The edges of the bins as a buffer of the module, in float64 whatever its precision.
+    transformed_step : Tensor or None
+        That of the bins, as a buffer.
     target : Target
         The target distribution.
     reduction : str
@@ -69,6 +72,7 @@ class HistogramLoss(nn.Module):
     """
 
     edges: Tensor
+    transformed_step: Tensor | None
 
     def __init__(
         self,
@@ -87,6 +91,7 @@ class HistogramLoss(nn.Module):
             raise ValueError(f"reduction: expected 'mean', 'sum' or 'none', got {reduction!r}")
         self.target, self.reduction, self.check_logits = target, reduction, check_logits
         self.register_buffer("edges", None)
+        self.register_buffer("transformed_step", None)
         self._adopt(bins)
 
     def forward(
@@ -173,6 +178,9 @@ class HistogramLoss(nn.Module):
         table = table_for(target, self.bins, logits, y)
         if table is not None:
             return histogram_loss(logits, y, target=target, bins=self.bins, table=table, over=over)
+        windows = windows_for(target, self.bins, logits, y)
+        if windows is not None:
+            return windowed_loss(logits, y, windows, over)
         weights = target.weights(y, self.bins).to(logits.dtype)
         losses = cross_entropy(weights, torch.log_softmax(logits, -1))
         return losses if over is None else losses.sum() / over
@@ -234,6 +242,10 @@ class HistogramLoss(nn.Module):
         self.bins = bins
         # A copy: loading a checkpoint writes into the buffer, and `Bins` never change.
         self.edges = bins.edges.clone()
+        step = bins.transformed_step
+        self.transformed_step = None if step is None else self.edges.new_tensor(step)
+        if step is not None and isinstance(self.target, Gaussian):
+            self.target.prepare(bins)  # here, because a compiled graph cannot
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> HistogramLoss:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -244,7 +256,9 @@ class HistogramLoss(nn.Module):
         given = state_dict.get(f"{prefix}edges")
         bins = None
         if isinstance(given, Tensor) and given.shape == self.edges.shape:
-            bins = Bins(given)  # otherwise torch itself says what is wrong
+            # Otherwise torch itself says what is wrong.
+            step = state_dict.get(f"{prefix}transformed_step", self.bins.transformed_step)
+            bins = Bins(given, step if step is None else float(step))
         super()._load_from_state_dict(state_dict, prefix, *rest)
         if bins is not None:
             # After torch, which may have put the given tensor itself, in float32, in its place.
