@@ -17,10 +17,12 @@ from softbins.bins import Bins
 
 # The search for a mean ends where each is this exact, as a share of the mean distance from it.
 MEAN_TOLERANCE = 1e-9
-MAX_SEARCH_STEPS = 100
+MAX_SEARCH_STEPS = 60
 STEPS_BEFORE_HALVING = 5
 EXPORTED_SEARCH_STEPS = 6
 LEAST_SLOPE = 1e-3
+TAIL = 0.05  # of a histogram's probability on either side, which may be stretched
+TINY = torch.finfo(torch.float64).tiny
 
 
 class Cumulative(NamedTuple):
@@ -54,8 +56,9 @@ class Cumulative(NamedTuple):
 def moved_to_mean(probs: Tensor, bins: Bins, mean: Tensor) -> Tensor:
     """Probabilities (n, k) in float64, moved along the bins until they have the means (n,).
 
-    All that is not in atoms is shifted by one distance, and stops at the first or last edge. What
-    atoms have is changed only as far as this leaves the mean short.
+    All that is not in atoms is shifted by one distance, but for its tails: towards the first and
+    the last edge, which stay, it is stretched or compressed, so that nothing becomes impossible.
+    What atoms have is changed only as far as this leaves the mean short.
     """
     wanted = mean.clamp(*_reachable(bins))
     if bins.atoms is None:
@@ -78,16 +81,14 @@ def _moved_beside_atoms(shape: Tensor, parts: AtomParts, by: Tensor, wanted: Ten
     weights of them would have that mean.
     """
     edges, places = parts.edges, parts.places
-    moved = _shifted(Cumulative.of(shape), edges, by)
+    cumulative = Cumulative.of(shape)
+    moved = _shifted(cumulative, edges, by, _kept_shape(cumulative, edges, by))
     mean = _mean(moved, edges).squeeze(-1)
     lowest, highest = mean.clamp_max(places[0]), mean.clamp_min(places[-1])
     beyond = (wanted < lowest) | (wanted > highest)
     if not torch.compiler.is_exporting() and not beyond.any():
         return moved
     return torch.where(beyond.unsqueeze(-1), _shifted_to(shape, edges, wanted), moved)
-
-
-TINY = torch.finfo(torch.float64).tiny
 
 
 def _reachable(bins: Bins) -> tuple[Tensor, Tensor]:
@@ -102,10 +103,41 @@ def _mean(probs: Tensor, edges: Tensor) -> Tensor:
     return (probs @ centers + middle).unsqueeze(-1)
 
 
-def _shifted(cumulative: Cumulative, edges: Tensor, by: Tensor) -> Tensor:
-    """The probabilities after all was moved by a distance (n,), but not over either end."""
-    inner = edges[1:-1] - by.unsqueeze(-1)
-    found = cumulative.at(edges, edges.diff(), inner)
+class Span(NamedTuple):
+    """From where to where (n,) each histogram is shifted as it is; tails beyond are stretched."""
+
+    start: Tensor
+    end: Tensor
+
+    def of(self, rows: Tensor) -> Span:
+        """The same for some of the histograms."""
+        return Span(self.start[rows], self.end[rows])
+
+
+def _kept_shape(cumulative: Cumulative, edges: Tensor, by: Tensor) -> Span:
+    """The middle nine tenths, and room beside it for twice a distance (n,), if it can be had."""
+    last = len(edges) - 1
+    first = edges[((cumulative.below <= TAIL).sum(-1) - 1).clamp(0, last)]
+    final = edges[(cumulative.above > TAIL).sum(-1).clamp(0, last)]
+    middle, room = _mean(cumulative.masses(), edges).squeeze(-1), 2 * by.abs()
+    start = torch.minimum(torch.maximum(first, edges[0] + room), middle)
+    return Span(start, torch.maximum(torch.minimum(final, edges[-1] - room), middle))
+
+
+def _origins(edges: Tensor, by: Tensor, span: Span) -> Tensor:
+    """Where what comes to lie at the inner edges was before, (n, k - 1)."""
+    low, high, inner = edges[0], edges[-1], edges[1:-1]
+    start, end, by = (part.unsqueeze(-1) for part in (*span, by))
+    left = low + (inner - low) * ((start - low) / (start + by - low).clamp_min(TINY))
+    right = high - (high - inner) * ((high - end) / (high - end - by).clamp_min(TINY))
+    return torch.where(
+        inner < start + by, left, torch.where(inner > end + by, right, inner - by)
+    ).clamp(low, high)
+
+
+def _shifted(cumulative: Cumulative, edges: Tensor, by: Tensor, span: Span) -> Tensor:
+    """The probabilities after a span was moved by a distance (n,), and the ends stayed."""
+    found = cumulative.at(edges, edges.diff(), _origins(edges, by, span))
     ends = (part[..., :1] for part in (cumulative.below, cumulative.above))
     zero, one = ends
     below = torch.cat([zero, found.below, one], -1)
@@ -115,37 +147,80 @@ def _shifted(cumulative: Cumulative, edges: Tensor, by: Tensor) -> Tensor:
 def _shifted_to(probs: Tensor, edges: Tensor, wanted: Tensor) -> Tensor:
     """The probabilities, shifted by what gives them the wanted means (n,).
 
-    The mean rises with the shift, at a rate of 1 where nothing meets an end. The rate of the last
-    two shifts says where to go on, within a bracket. Where that leads nowhere, it is halved.
+    Where a mean is so near to an end that stretched tails leave it out of reach, tails are shifted
+    with the rest, and stop at the end.
     """
-    centers, reach = edges[:-1] + edges.diff() / 2, edges[-1] - edges[0]
-    by = _gap(probs, centers, wanted)
-    cumulative = Cumulative.of(probs)
-    result = _shifted(cumulative, edges, by)
-    before, gap_before = torch.zeros_like(by), by
-    low, high = before - reach, before + reach
+    centers = edges[:-1] + edges.diff() / 2
+    cumulative, by = Cumulative.of(probs), _gap(probs, centers, wanted)
+    span = _kept_shape(cumulative, edges, by)
     if torch.compiler.is_exporting():
-        for _ in range(EXPORTED_SEARCH_STEPS):
-            gap = _gap(result, centers, wanted)
-            state = _better_shift(gap, by, before, gap_before, low, high)
-            by, before, gap_before, low, high = state
-            result = _shifted(cumulative, edges, by)
-        return result
-    rows = torch.arange(len(probs), device=probs.device)
+        return _exported_search(cumulative, edges, wanted, by, span)
     allowed = MEAN_TOLERANCE * (probs * (centers - wanted.unsqueeze(-1)).abs()).sum(-1)
+    result, far = _search(cumulative, edges, wanted, by, span, allowed)
+    if len(far):
+        everything = Span(edges[:1].expand(len(far)), edges[-1:].expand(len(far)))
+        part = Cumulative(cumulative.below[far], cumulative.above[far])
+        known = (wanted[far], by[far], everything, allowed[far])
+        result[far] = _search(part, edges, *known)[0]
+    return result
+
+
+def _bracket(edges: Tensor, span: Span) -> tuple[Tensor, Tensor]:
+    """The shifts between which tails can be stretched, or any where they move with the rest."""
+    reach = edges[-1] - edges[0]
+    low, high = edges[0] - span.start, edges[-1] - span.end
+    return torch.where(low < 0, low, -reach), torch.where(high > 0, high, reach)
+
+
+def _exported_search(
+    cumulative: Cumulative, edges: Tensor, wanted: Tensor, by: Tensor, span: Span
+) -> Tensor:
+    """The search with a fixed number of steps, as one graph."""
+    centers = edges[:-1] + edges.diff() / 2
+    low, high = _bracket(edges, span)
+    by = torch.minimum(torch.maximum(by, low), high)
+    before, gap_before = torch.zeros_like(by), by
+    result = _shifted(cumulative, edges, by, span)
+    for _ in range(EXPORTED_SEARCH_STEPS):
+        gap = _gap(result, centers, wanted)
+        state = _better_shift(gap, by, before, gap_before, low, high)
+        by, before, gap_before, low, high = state
+        result = _shifted(cumulative, edges, by, span)
+    return result
+
+
+def _search(
+    cumulative: Cumulative,
+    edges: Tensor,
+    wanted: Tensor,
+    by: Tensor,
+    span: Span,
+    allowed: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Probabilities with means that are as near as allowed, and the rows of which they are not.
+
+    The mean rises with the shift, at a rate of about 1. The rate of the last two shifts says where
+    to go on, within a bracket. Where that leads nowhere, it is halved.
+    """
+    centers = edges[:-1] + edges.diff() / 2
+    low, high = _bracket(edges, span)
+    by = torch.minimum(torch.maximum(by, low), high)
+    before, gap_before = torch.zeros_like(by), by
+    result = _shifted(cumulative, edges, by, span)
+    rows = torch.arange(len(by), device=by.device)
     for step in range(MAX_SEARCH_STEPS):
         gap = _gap(result[rows], centers, wanted[rows])
         far = gap.abs() > allowed[rows]
-        if not far.any():
-            break
         rows, gap = rows[far], gap[far]
+        if not len(rows):
+            break
         known = (part[far] for part in (by, before, gap_before, low, high))
         by, before, gap_before, low, high = _better_shift(gap, *known)
         if step > STEPS_BEFORE_HALVING and step % 2:
             by = (low + high) / 2
         part = Cumulative(cumulative.below[rows], cumulative.above[rows])
-        result[rows] = _shifted(part, edges, by)
-    return result
+        result[rows] = _shifted(part, edges, by, span.of(rows))
+    return result, rows
 
 
 def _gap(probs: Tensor, centers: Tensor, wanted: Tensor) -> Tensor:
