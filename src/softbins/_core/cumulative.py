@@ -121,16 +121,12 @@ def _shifted_to(probs: Tensor, edges: Tensor, wanted: Tensor) -> Tensor:
     centers, reach = edges[:-1] + edges.diff() / 2, edges[-1] - edges[0]
     by = _gap(probs, centers, wanted)
     cumulative = Cumulative.of(probs)
-    result = _shifted(cumulative, edges, by)
     before, gap_before = torch.zeros_like(by), by
     low, high = before - reach, before + reach
     if torch.compiler.is_exporting():
-        for _ in range(EXPORTED_SEARCH_STEPS):
-            gap = _gap(result, centers, wanted)
-            state = _better_shift(gap, by, before, gap_before, low, high)
-            by, before, gap_before, low, high = state
-            result = _shifted(cumulative, edges, by)
-        return result
+        by = _exported_search(cumulative, edges, wanted, (by, before, gap_before, low, high))
+        return _shifted(cumulative, edges, by)
+    result = _shifted(cumulative, edges, by)
     rows = torch.arange(len(probs), device=probs.device)
     allowed = MEAN_TOLERANCE * (probs * (centers - wanted.unsqueeze(-1)).abs()).sum(-1)
     for step in range(MAX_SEARCH_STEPS):
@@ -146,6 +142,25 @@ def _shifted_to(probs: Tensor, edges: Tensor, wanted: Tensor) -> Tensor:
         part = Cumulative(cumulative.below[rows], cumulative.above[rows])
         result[rows] = _shifted(part, edges, by)
     return result
+
+
+def _exported_search(
+    cumulative: Cumulative, edges: Tensor, wanted: Tensor, state: tuple[Tensor, ...]
+) -> Tensor:
+    """The shift after a fixed number of steps, with few operations in each.
+
+    The mean is the last center, less what lies below each edge times the way to the next center.
+    """
+    inner, widths, masses = edges[1:-1], edges.diff(), cumulative.masses()
+    centers = edges[:-1] + widths / 2
+    for _ in range(EXPORTED_SEARCH_STEPS):
+        points = inner - state[0].unsqueeze(-1)
+        index = insertion_index(inner, points, right=True)
+        share = ((points - edges[index]) / widths[index]).clamp(0, 1)
+        below = cumulative.below.gather(-1, index) + share * masses.gather(-1, index)
+        gap = (wanted - centers[-1]) + below @ centers.diff()
+        state = _better_shift(gap, *state)
+    return state[0]
 
 
 def _gap(probs: Tensor, centers: Tensor, wanted: Tensor) -> Tensor:
