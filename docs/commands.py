@@ -33,7 +33,7 @@ softbins serve houses.model --port 8000
 leaves to it what is not given; `--plain` is `as_in_paper()`, and `--objective` takes any other of
 the paper's. `predict --raw` writes intervals that are not calibrated. `info` tells
 [where a model comes from](provenance.md) and what it has become: its bins and how far they may move
-a mean, how many networks, the share of the trees and the temperature.
+a mean, how many networks and the share of the trees.
 
 `evaluate` prints the MAE of the predicted means and medians, RMSE, R², CRPS, NLL, and how many
 targets the intervals cover and how wide they are, above the errors in training and a verdict in

@@ -167,7 +167,8 @@ def test_two_equal_edges_are_an_atom():
 
 def test_only_the_value_itself_is_in_an_atom():
     bins = Bins([0.0, 0.0, 1.0, 2.0, 2.0, 4.0, 4.0])
-    y = torch.tensor([-1.0, 0.0, 1e-300, 1.0, 2.0 - 1e-15, 2.0, 2.0 + 1e-15, 4.0, 5.0]).double()
+    near = [-1.0, 0.0, 1e-300, 1.0, 2.0 - 1e-15, 2.0, 2.0 + 1e-15, 4.0, 5.0]
+    y = torch.tensor(near, dtype=torch.float64)
     assert bins.index(y).tolist() == [0, 0, 1, 2, 2, 3, 4, 5, 5]
     assert bins.index(torch.tensor([2.0])).tolist() == [3]
 

@@ -344,16 +344,16 @@ def test_an_honest_forecast_stays_nearly_as_it_is():
     assert after == pytest.approx(before, rel=0.003)
 
 
-@pytest.mark.parametrize("rows", [1, 3, 20, 100, 400])
+@pytest.mark.parametrize("rows", [1, 3, 20, 100, 300])
 def test_intervals_of_few_rows_cover_what_they_say_on_average(rows):
-    truth, y = simulated(300 * (rows + 20), seed=rows)
+    truth, y = simulated(200 * (rows + 20), seed=rows)
     forecast, found = surer(truth, 4.0), []
     for start in range(0, len(y), rows + 20):
         old, new = slice(start, start + rows), slice(start + rows, start + rows + 20)
         honest = Calibrator.fit(rows_of(forecast, old), y[old]).apply(rows_of(forecast, new))
         found.append(inside(y[new], *honest.interval(0.8)).mean().item())
     if rows >= 20:
-        assert np.mean(found) == pytest.approx(0.8, abs=0.02)
+        assert np.mean(found) == pytest.approx(0.8, abs=0.02 if rows >= 100 else 0.04)
     assert np.isfinite(found).all()
 
 
@@ -387,12 +387,15 @@ def test_a_spike_gets_the_share_that_it_has():
     generator = np.random.default_rng(0)
     is_zero = generator.uniform(size=4000) < 0.6
     y = torch.from_numpy(np.where(is_zero, 0, generator.exponential(size=4000).clip(0, 8)))
-    vague = Histogram(bins, logits=torch.zeros(4000, bins.count).double())
+    # It says 0.4 for the spike, and twice as much as is true for what is above.
+    wide = 0.6 * torch.softmax(-bins.centers[1:] / 2, 0)
+    probs = torch.cat([torch.full((1,), 0.4).double(), wide])
+    vague = Histogram(bins, probs=probs.expand(4000, -1))
     honest = Calibrator.fit(vague[:2000], y[:2000]).apply(vague[0])
-    assert honest.prob(0.0).item() == pytest.approx(0.6, abs=0.1)
+    assert honest.prob(0.0).item() == pytest.approx(0.6, abs=0.04)
     assert honest.quantile([0.05, 0.5]).tolist() == [0.0, 0.0]
     expected = -math.log(0.1 / 0.4)  # 90% lie below
-    assert honest.quantile(0.9).item() == pytest.approx(expected, abs=0.2)
+    assert honest.quantile(0.9).item() == pytest.approx(expected, abs=0.25)
 
 
 logs = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30)

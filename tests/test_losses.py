@@ -536,3 +536,29 @@ def test_integer_and_float64_targets_are_converted(size):
     loss = HistogramLoss(bins)
     assert torch.equal(loss(logits, whole), loss(logits, whole.float()))
     assert torch.equal(loss(logits, whole), loss(logits, whole.double()))
+
+
+# Atoms
+
+
+def test_the_loss_with_atoms_is_that_of_the_weights():
+    """In float32 on a CPU, where equal bins would take the quick way."""
+    bins = BINS["atoms"]
+    logits = torch.randn(7, bins.count, requires_grad=True)
+    y = torch.tensor([0.0, 0.01, 1.0, 1.23, 2.5, 4.0, 9.0])
+    target = Gaussian.of_bins(1.0)
+    loss = HistogramLoss(bins, target, reduction="none")(logits, y)
+    weights = target.weights(y.double(), bins).float()
+    torch.testing.assert_close(loss, -(weights * torch.log_softmax(logits, -1)).sum(-1))
+    # A target at an atom, in float64, has all its weight there; 1.23 in float32 is another number.
+    exact = HistogramLoss(bins, target, reduction="none")(logits.double(), bins.centers[:7])
+    assert exact[0].item() == pytest.approx(-torch.log_softmax(logits.double(), -1)[0, 0].item())
+    (gradient,) = torch.autograd.grad(loss.sum(), logits)
+    torch.testing.assert_close(gradient, torch.softmax(logits, -1) - weights)
+
+
+def test_a_checkpoint_keeps_the_atoms():
+    loss, other = HistogramLoss(BINS["atoms"]), HistogramLoss(Bins(BINS["atoms"].edges + 1))
+    other.load_state_dict(loss.state_dict())
+    assert other.bins == BINS["atoms"]
+    assert torch.equal(other.bins.atoms, BINS["atoms"].atoms)

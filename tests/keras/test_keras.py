@@ -13,7 +13,7 @@ import torch
 
 from softbins import Bins, FromCDF, Gaussian, Histogram, OneBin, TwoHot, UniformMix
 from softbins.keras import HistogramDecoder, HistogramLoss
-from tests.instances import BINS, array_cases
+from tests.instances import BINS, WITHOUT_ATOMS, array_cases
 from tests.torch_reference import TOLERANCE, assert_equal_to_torch, references
 
 TARGETS = [
@@ -54,7 +54,7 @@ def test_losses_and_gradients_are_those_of_torch(bins, outside):
         assert_equal_to_torch(gradient, case.gradient, name)
 
 
-@pytest.mark.parametrize("bins", BINS)
+@pytest.mark.parametrize("bins", WITHOUT_ATOMS)
 def test_the_decoder_says_what_the_histogram_says(bins):
     bins, levels = BINS[bins], [0.05, 0.5, 0.95]
     logits = torch.randn(50, bins.count)
@@ -156,6 +156,7 @@ REFUSED = {
     "quantiles: 1 of 2 values are outside [0, 1]": lambda: HistogramDecoder(TWO, [0.5, 2]),
     "quantiles: need a list of levels": lambda: HistogramDecoder(TWO, 0.5),
     "edges: must increase": lambda: HistogramLoss([0.0, 2.0, 1.0]),
+    "bins: an atom, at 1.0, has no counterpart": lambda: HistogramLoss([0.0, 1.0, 1.0]),
 }
 
 

@@ -174,6 +174,17 @@ def numbers(rows, seed=0, offset=0.0):
     return x, offset + np.exp(x[:, 0]) + 0.1 * random.normal(size=rows)
 
 
+def clipped(rows, seed, low):
+    """Many rows have the smallest value."""
+    x, y = numbers(rows, seed)
+    return x, np.maximum(y, low)
+
+
+def rounded(rows, seed):
+    x, y = numbers(rows, seed)
+    return x, y.round()
+
+
 class QuickTrees(HistogramRegressor):
     _defaults = with_few_rounds(20)
 
@@ -198,6 +209,14 @@ SLOW_CASES = {
     "around a billion": (
         HistogramRegressor(**TABULAR, trees=False),
         lambda rows, seed=0: numbers(rows, seed, 1e9),
+    ),
+    "a spike": (
+        HistogramRegressor(**TABULAR, trees=False),
+        lambda rows, seed=0: clipped(rows, seed, 0.8),
+    ),
+    "whole numbers": (
+        HistogramRegressor(**TABULAR, trees=False),
+        lambda rows, seed=0: rounded(rows, seed),
     ),
     "no tree splits": (QuickTrees(**TABULAR), lambda rows, seed=0: numbers(min(rows, 30), seed)),
 }

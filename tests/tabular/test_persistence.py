@@ -142,6 +142,7 @@ def test_bins_that_cannot_be_cut_are_refused(histogram):
     header, tensors = histogram
     narrow = 1e6 + 1e-9 * torch.arange(17, dtype=torch.float64)
     header = header | {"range": [narrow[0].item(), narrow[-1].item()]}
+    header = changed(header, ("aggregator", "bin_splits"), 1)
     check_model(header, tensors | {"edges": narrow})
     header = changed(header, ("aggregator", "bin_splits"), 4)
     with pytest.raises(ValueError, match="bin_splits"):

@@ -23,7 +23,7 @@ from softbins.histogram import Histogram
 Array = NDArray[np.float64]
 
 MAX_LOG_ODDS = 700.0  # beyond which a probability is no float64
-MAX_FITTED_LOG_ODDS = 40.0  # rows that are further out count as if they were there
+MAX_FITTED_LOG_ODDS = 15.0  # rows that are further out count as if they were there
 POINTS_OF_A_JUMP = 16  # over which a target at an atom is spread
 MAX_KNOTS = 49
 ROWS_FOR_TWO_SIDES = 300  # about as many as tell how the two sides of forecasts differ

@@ -175,18 +175,23 @@ def _bracket(edges: Tensor, span: Span) -> tuple[Tensor, Tensor]:
 def _exported_search(
     cumulative: Cumulative, edges: Tensor, wanted: Tensor, by: Tensor, span: Span
 ) -> Tensor:
-    """The search with a fixed number of steps, as one graph."""
-    centers = edges[:-1] + edges.diff() / 2
+    """The search with a fixed number of steps, and few operations in each.
+
+    The mean is the last center, less what lies below each edge times the way to the next center.
+    """
+    inner, widths, masses = edges[1:-1], edges.diff(), cumulative.masses()
+    centers = edges[:-1] + widths / 2
     low, high = _bracket(edges, span)
     by = torch.minimum(torch.maximum(by, low), high)
-    before, gap_before = torch.zeros_like(by), by
-    result = _shifted(cumulative, edges, by, span)
+    state: tuple[Tensor, ...] = (by, torch.zeros_like(by), by, low, high)
     for _ in range(EXPORTED_SEARCH_STEPS):
-        gap = _gap(result, centers, wanted)
-        state = _better_shift(gap, by, before, gap_before, low, high)
-        by, before, gap_before, low, high = state
-        result = _shifted(cumulative, edges, by, span)
-    return result
+        points = _origins(edges, state[0], span)
+        index = insertion_index(inner, points, right=True)
+        share = ((points - edges[index]) / widths[index]).clamp(0, 1)
+        below = cumulative.below.gather(-1, index) + share * masses.gather(-1, index)
+        gap = (wanted - centers[-1]) + below @ centers.diff()
+        state = _better_shift(gap, *state)
+    return _shifted(cumulative, edges, state[0], span)
 
 
 def _search(

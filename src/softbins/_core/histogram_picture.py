@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 # Probability at either end that is left out.
 HIDDEN_TAIL = 1e-3
 MAX_BINS_OF_RIDGE = 250
-BARS_IN_A_PICTURE = 200  # half of a bar's width, as a part of the picture's
+BARS_IN_A_PICTURE = 120  # half of the width of a bar, as a part of the width of the picture
 MAX_ROWS = 5
 COVERAGE = 0.9
 # Width and heights in pixels: a row is a line of text above a density.

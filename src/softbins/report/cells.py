@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from softbins.report.intervals import possible_interval
 from softbins.tabular.encoded_model import (
     columns_of_features,
     mixed_features,
@@ -54,7 +53,7 @@ class EncodedTable:
         mean = np.asarray(self.model.predict(features))[:, None]
         if not self.has_distribution:
             return mean
-        ends = [possible_interval(self.model, features, coverage) for coverage in coverages]
+        ends = [self.model.predict_interval(features, coverage) for coverage in coverages]
         return np.concatenate([mean, *ends], axis=1)
 
 

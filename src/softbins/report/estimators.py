@@ -21,7 +21,6 @@ from softbins import scores
 from softbins.nn.settings import Progress
 from softbins.report.baselines import linear_regression
 from softbins.report.forecasts import COVERAGE, Forecast
-from softbins.report.intervals import possible_interval
 from softbins.report.plain_networks import still_improving
 from softbins.tabular.columns import Columns
 from softbins.tabular.defaults import Preset
@@ -65,7 +64,7 @@ def histogram_forecast(
         mean=model.predict(fold.X_test),
         seconds=seconds,
         crps=scores.crps(model.predict_distribution(fold.X_test), fold.y_test),
-        interval=possible_interval(model, fold.X_test, COVERAGE),
+        interval=model.predict_interval(fold.X_test, COVERAGE),
         undertrained=ended_at_its_best(model),
     )
 

@@ -16,7 +16,6 @@ from softbins._core.text import aligned, level_text, number_text
 from softbins.histogram import Histogram
 from softbins.report.evaluation_page import evaluation_page
 from softbins.report.verdict import Finding, findings
-from softbins.tabular.description import aggregator_of
 from softbins.tabular.frame_output import quantile_names
 
 Array = NDArray[np.float64]
@@ -338,9 +337,7 @@ def predictions(
     """
     columns: dict[str, Array] = {"prediction": model.predict(X, output=output)}
     if interval is not None:
-        # Only an estimator that calibrates has the choice; the intervals of others are raw.
-        choice = {"calibrated": False} if raw and aggregator_of(model) else {}
-        low, high = model.predict_interval(X, interval, **choice).T
+        low, high = model.predict_interval(X, interval, calibrated=not raw).T
         level = level_text(interval)
         columns |= {f"low_{level}": low, f"high_{level}": high}
     if quantiles:

@@ -52,7 +52,7 @@ def _error_of_all_members(model: Any) -> float | None:
 
 def _rows(model: Any) -> float:
     aggregator = aggregator_of(model)
-    return math.inf if aggregator is None else len(aggregator.intervals["central"].depths)
+    return math.inf if aggregator is None else aggregator.rows
 
 
 def _words(model: Any, mae: float, held_out: bool) -> str:

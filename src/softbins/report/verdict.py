@@ -312,7 +312,7 @@ def _reasons_for_narrow(model: Any) -> str:
             " This model does not calibrate its intervals on rows that were held out; "
             "HistogramRegressor does by default."
         )
-    rows = len(aggregator.intervals["central"].depths)
+    rows = aggregator.rows
     few = f" They were calibrated on {rows} rows only." if rows < FEW_CALIBRATION_ROWS else ""
     return (
         " These rows may differ from those of the training, or rows of the training may depend on "
