@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check lint format paper bench bench-training bench-serving bench-onnx bench-paper bench-accuracy bench-ablation docs site dist clean
+.PHONY: help demo test test-slow check lint format paper bench bench-training bench-serving bench-jobs bench-onnx bench-paper bench-accuracy bench-ablation docs site dist clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make bench       time the loss and predictions against their peers (own environment)"
 	@echo "make bench-training   time stacked training against its peers: about ten minutes"
 	@echo "make bench-serving    hold requests to softbins serve: a minute and a half"
+	@echo "make bench-jobs DATA=folder   what several jobs bring: about ten minutes"
 	@echo "make bench-paper what the paper costs: about fifteen minutes"
 	@echo "make bench-accuracy DATA=folder   judge the defaults on tables, beside peers: many hours"
 	@echo "make bench-ablation DATA=folder   what each part of the regressor brings: many hours"
@@ -97,6 +98,9 @@ bench-training: .venv-bench/ready
 
 bench-serving: .venv/ready
 	$(BIN)/python benchmarks/serving.py
+
+bench-jobs: .venv/ready
+	$(BIN)/python benchmarks/jobs.py $(if $(DATA),--data $(DATA))
 
 bench-paper: .venv/ready
 	$(BIN)/python benchmarks/paper.py

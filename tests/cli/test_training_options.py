@@ -67,5 +67,6 @@ def test_options_become_parameters_and_all_others_keep_their_defaults(case, monk
     (model,) = fitted
     assert type(model) is type(expected)
     assert callable(model.progress)
-    expected.set_params(random_state=7, progress=model.progress, n_jobs=-1)
+    here = {"n_jobs": -1, "on_interrupt": "keep", "progress": model.progress}
+    expected.set_params(random_state=7, **here)
     assert model.get_params() == expected.get_params()

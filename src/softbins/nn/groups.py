@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins.nn.adam import Adam
+from softbins.nn.devices import on_device
 from softbins.nn.head import Head, fit_head
 from softbins.nn.objectives import HistogramObjective, Objective
 from softbins.nn.settings import HeadSettings, Progress, Settings
@@ -149,7 +150,7 @@ def group_trainer(table: SharedTable, task: GroupTask, stop: Stop) -> Trainer[St
     share = 1.0 if task.head is None else SHARE_OF_NETWORKS
     trainer = Trainer(
         task.make_network(task.seeds).to(task.device),
-        task.objective,
+        on_device(task.objective, task.device),
         table.member_data(task.rows, task.validation, task.device),
         task.settings,
         task.seeds,
@@ -200,7 +201,7 @@ def trained_group(
 def _head(trainer: Trainer[StackedMLP], task: GroupTask, stop: Stop) -> Head | None:
     if task.head is None:
         return None
-    objective, settings = task.head.objective, task.head.settings
+    objective, settings = on_device(task.head.objective, task.device), task.head.settings
     network: Any = trainer.network
     data, end = trainer.data, stop.whoever_asks()
     return fit_head(network, objective, data, task.seeds, task.settings, settings, end)

@@ -320,6 +320,7 @@ class Trainer(Generic[Network]):
         objective = self.objective_of_running
         sums = torch.zeros(4, self.network.members, dtype=torch.float64)
         for index, real in _chunks(rows):
+            index, real = index.to(self.x.device), real.to(self.x.device)
             x, y = self._batch(index)
             outputs = self.network(x)
             # Targets are float64 where float32 would blur them, and means as well.
@@ -339,7 +340,7 @@ class Trainer(Generic[Network]):
         chosen = self._of_running(self.rows)
         sizes = torch.tensor([len(rows) for rows in chosen]).unsqueeze(-1)
         for index, real in _chunks(chosen):
-            x, y = self._batch(index)
+            x, y = self._batch(index.to(self.x.device))
             loss = self.objective_of_running.batch_loss(self.network(x), y, (real / sizes).to(y))
             for sum_, part in zip(total, torch.autograd.grad(loss, last), strict=True):
                 sum_ += part

@@ -17,23 +17,23 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from softbins._core.checks import numeric_column, require_number
-from softbins.bins import Bias, Bins
+from softbins.bins import Bins
 from softbins.histogram import Histogram
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.progress import progress_bar
 from softbins.nn.settings import Activation, Monitor, Progress
 from softbins.nn.stopping import Stop
-from softbins.tabular.aggregate import Aggregator, Outputs
+from softbins.tabular import histogram_state
+from softbins.tabular.aggregate import Outputs
 from softbins.tabular.base import Array, StackedRegressor
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import DEFAULTS, PAPER_PARAMETERS, Optimizer, Preset, ScalingKind
 from softbins.tabular.device import one_thread
 from softbins.tabular.fit import fit_table
-from softbins.tabular.forest import Forest
 from softbins.tabular.hyperparameters import Hyperparameters, resolve
 from softbins.tabular.interrupts import OnInterrupt
 from softbins.tabular.jobs import check_jobs
-from softbins.tabular.objectives import TwoHeadObjective, distribution_part, histogram_objective
+from softbins.tabular.objectives import distribution_part
 from softbins.tabular.tune import tune_table
 from softbins.tabular.watch import Callback, Watch
 
@@ -455,36 +455,7 @@ class HistogramRegressor(StackedRegressor):
     # Files
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        network, aggregator, forest = self.network_, self.aggregator_, self.forest_
-        shape = {"hidden": list(network.hidden), "members": network.members}
-        header: dict[str, Any] = {"network": shape | {"embedded": network.embedded}}
-        header["bias"] = list(self.bins_.bias or ())
-        header["aggregator"] = None if aggregator is None else aggregator.to_json()
-        header["trees"] = forest is not None
-        tensors = {"edges": self.bins_.edges}
-        if isinstance(self.objective_, TwoHeadObjective):
-            blurred: Any = self.objective_.blurred
-            header["blur"], tensors["blurred_edges"] = blurred.target.sigma, blurred.bins.edges
-        return header, tensors | ({} if forest is None else forest.tensors())
+        return histogram_state.state_of(self)
 
     def _set_state(self, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self.bins_ = Bins(tensors.pop("edges")).with_bias(Bias(*header["bias"]))
-        sharp = histogram_objective(self.bins_, self.sigma)
-        self.objective_ = sharp
-        if "blurred_edges" in tensors:
-            blurred = histogram_objective(Bins(tensors.pop("blurred_edges")), header["blur"])
-            self.objective_ = TwoHeadObjective(sharp.low, sharp.high, blurred, sharp)
-        found = header["aggregator"]
-        self.aggregator_ = found and Aggregator.from_json(self.objective_, found)
-        self.forest_ = Forest.from_tensors(tensors) if header["trees"] else None
-        shape = header["network"]
-        self.network_ = EmbeddedMLP(
-            len(self.columns_.encoded_features),
-            shape["embedded"],
-            shape["hidden"],
-            self.objective_.outputs,
-            [0],
-            activation=self.activation,
-            frequencies_per_input=tensors["waves"].shape[-1],
-            embedding_size=tensors["embedding"].shape[-1],
-        )
+        histogram_state.set_state(self, header, tensors)

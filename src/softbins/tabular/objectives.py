@@ -59,7 +59,8 @@ class UnequalBinsObjective(PrecomputedObjective):
     @cached_property
     def even(self) -> Bins:
         """As many bins, each of which counts as one."""
-        return Bins.uniform(0.0, self.bins.count, self.bins.count)
+        count = self.bins.count
+        return Bins.uniform(0.0, count, count).to(self.bins.edges.device)
 
     @cached_property
     def knots(self) -> tuple[Tensor, Tensor]:
@@ -67,11 +68,13 @@ class UnequalBinsObjective(PrecomputedObjective):
 
         Only a training needs them, and for thousands of bins they are gigabytes.
         """
-        count = self.even.count
-        places = torch.linspace(0, count, KNOTS_PER_BIN * count + 1, dtype=torch.float64)
+        count, where = self.even.count, self.bins.edges.device
+        steps = KNOTS_PER_BIN * count + 1
+        places = torch.linspace(0, count, steps, dtype=torch.float64, device=where)
         means = self.target.weights(places, self.even) @ self.bins.centers
         # Far out, rounding may leave neighbours the same mean.
-        rising = torch.cat([torch.ones(1, dtype=torch.bool), means.diff() > 0])
+        first = torch.ones(1, dtype=torch.bool, device=where)
+        rising = torch.cat([first, means.diff() > 0])
         return means[rising].contiguous(), places[rising]
 
     def place(self, y: Tensor) -> Tensor:
