@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import softbins.jax
 from softbins import Bins, FromCDF, Gaussian, Histogram, OneBin, TwoHot, UniformMix
-from tests.instances import BINS, WITHOUT_ATOMS, array_cases, spread_targets, targets
+from tests.instances import BINS, PLAIN_BINS, array_cases, spread_targets, targets
 from tests.torch_reference import TOLERANCE, assert_equal_to_torch, references
 
 EQUAL = BINS["equal"]
@@ -111,7 +111,7 @@ def tail_weights(name):
     ratio=st.floats(-6, 3).map(lambda power: 10**power),
     distance=st.floats(-3, 12).map(lambda power: 10**power),
     side=st.sampled_from(["low", "high"]),
-    name=st.sampled_from(list(WITHOUT_ATOMS)),
+    name=st.sampled_from(PLAIN_BINS),
 )
 def test_far_tails_have_all_their_digits(ratio, distance, side, name):
     bins = BINS[name]
@@ -262,7 +262,6 @@ REFUSED = {
     "epsilon: got 0.3; with 4 bins": lambda f: f.weights(Y, FOUR, UniformMix(0.3)),
     "q: 1 of 2 values are outside [0, 1]": lambda f: f.quantile(ZEROS, [0.5, 1.5], EQUAL),
     "edges: must increase": lambda f: f.weights(Y, [0.0, 2.0, 1.0]),
-    "bins: an atom, at 0.0, has no counterpart": lambda f: f.weights(Y, [0.0, 0.0, 1.0]),
     "bins: the range [0, 1e+39] does not fit": lambda f: f.mean(ZEROS[:, :2], [0.0, 1.0, 1e39]),
 }
 

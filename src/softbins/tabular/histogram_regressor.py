@@ -24,7 +24,7 @@ from softbins.nn.progress import progress_bar
 from softbins.nn.settings import Activation, Monitor, Progress
 from softbins.nn.stopping import Stop
 from softbins.tabular import histogram_state
-from softbins.tabular.aggregate import Outputs
+from softbins.tabular.aggregate import Aggregator, Outputs
 from softbins.tabular.base import Array, StackedRegressor
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import DEFAULTS, PAPER_PARAMETERS, Optimizer, Preset, ScalingKind
