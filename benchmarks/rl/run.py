@@ -9,11 +9,11 @@ resumed. One seed of everything comes before the next one. `summary.py` makes th
 from __future__ import annotations
 
 import argparse
+import importlib
 import itertools
 import os
-import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +22,9 @@ STEPS = {"dqn": 50_000, "ppo": 100_000}
 ENVIRONMENTS = ("CartPole-v1", "Acrobot-v1")
 HEADS = ("l2", "two-hot", "hl-gauss", "hl-gauss-symlog", "hl-gauss-moving")
 SEEDS = range(5)
+
+sys.path.insert(0, str(ROOT / "examples" / "rl"))
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 class Run(NamedTuple):
@@ -37,12 +40,10 @@ class Run(NamedTuple):
         """The name of its record."""
         return "-".join(map(str, self)) + ".json"
 
-    def command(self, out: Path) -> list[str]:
-        """What runs it in a process of its own."""
-        program = ROOT / "examples" / "rl" / f"{self.algorithm}.py"
+    def arguments(self, out: Path) -> list[str]:
+        """What its program is called with."""
         choice = ["--env", self.env, "--head", self.head, "--seed", str(self.seed)]
-        steps = ["--steps", str(STEPS[self.algorithm])]
-        return [sys.executable, str(program), *choice, *steps, "--out", str(out)]
+        return [*choice, "--steps", str(STEPS[self.algorithm]), "--out", str(out)]
 
 
 def plan(chosen: argparse.Namespace) -> list[Run]:
@@ -54,13 +55,10 @@ def plan(chosen: argparse.Namespace) -> list[Run]:
 
 def perform(run: Run, store: Path) -> None:
     """Run it, and keep its record once that is complete."""
+    print(run.file_name, flush=True)
     unfinished = store / f"{run.file_name}.unfinished"
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        run.command(unfinished), env=environment, check=True, capture_output=True, text=True
-    )
+    importlib.import_module(run.algorithm).main(run.arguments(unfinished))
     unfinished.replace(store / run.file_name)
-    print(run.file_name, *done.stdout.splitlines(), sep="; ", flush=True)
 
 
 def arguments() -> argparse.Namespace:
@@ -80,8 +78,8 @@ def main() -> None:
     chosen.store.mkdir(parents=True, exist_ok=True)
     runs = plan(chosen)
     print(f"{len(runs)} runs to go", flush=True)
-    with ThreadPoolExecutor(chosen.processes) as pool:
-        list(pool.map(lambda run: perform(run, chosen.store), runs))
+    with ProcessPoolExecutor(chosen.processes) as pool:
+        list(pool.map(perform, runs, itertools.repeat(chosen.store)))
 
 
 if __name__ == "__main__":

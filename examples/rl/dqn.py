@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from softbins import Bins, Gaussian, HistogramLoss, TwoHot
+from softbins import Bins, Gaussian, HistogramHead, TwoHot
 
 HEADS = ("l2", "two-hot", "hl-gauss", "hl-gauss-symlog")
 GAMMA = 0.99
@@ -47,36 +47,17 @@ class SquaredHead(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.linear(x)
 
-    def loss(self, x: Tensor, action: Tensor, y: Tensor) -> Tensor:
-        return nn.functional.mse_loss(self(x).gather(1, action[:, None]).squeeze(1), y)
+    def loss(self, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+        return (weight * (self(x) - y).square()).sum() / weight.sum()
 
 
-class HistogramValues(nn.Module):
-    """A histogram for each action, whose mean is the value, learnt by the Histogram Loss."""
-
-    def __init__(self, features: int, actions: int, kind: str) -> None:
-        super().__init__()
-        target = TwoHot() if kind == "two-hot" else Gaussian.of_bins(0.75)
-        self.criterion = HistogramLoss(value_bins(kind), target)
-        self.linear = nn.Linear(features, actions * BINS)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def logits(self, x: Tensor) -> Tensor:
-        return self.linear(x).unflatten(1, (-1, BINS))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.criterion.distribution(self.logits(x)).mean
-
-    def loss(self, x: Tensor, action: Tensor, y: Tensor) -> Tensor:
-        return self.criterion(self.logits(x)[torch.arange(len(x)), action], y)
-
-
-def value_bins(kind: str) -> Bins:
-    if kind == "hl-gauss":
-        return Bins.uniform(-LIMIT, LIMIT, BINS)
-    edges = torch.linspace(-10.0, 10.0, BINS + 1, dtype=torch.float64)
-    return Bins(edges.sign() * edges.abs().expm1())
+def value_head(kind: str, features: int, actions: int) -> nn.Module:
+    """What turns features into the values of actions, all of them 0 at first."""
+    if kind == "l2":
+        return SquaredHead(features, actions)
+    bins = Bins.uniform(-LIMIT, LIMIT, BINS) if kind == "hl-gauss" else Bins.symlog(10.0, BINS)
+    target = TwoHot() if kind == "two-hot" else Gaussian.of_bins(0.75)
+    return HistogramHead(features, bins, target, outputs=actions, zero_init=True)
 
 
 class QNetwork(nn.Module):
@@ -85,15 +66,16 @@ class QNetwork(nn.Module):
     def __init__(self, inputs: int, actions: int, kind: str) -> None:
         super().__init__()
         self.body = nn.Sequential(nn.Linear(inputs, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU())
-        self.head = (
-            SquaredHead(128, actions) if kind == "l2" else HistogramValues(128, actions, kind)
-        )
+        self.head, self.actions = value_head(kind, 128, actions), actions
 
     def forward(self, state: Tensor) -> Tensor:
-        return self.head(self.body(state))
+        predicted = self.head(self.body(state))
+        return predicted if isinstance(predicted, Tensor) else predicted.mean
 
     def loss(self, state: Tensor, action: Tensor, y: Tensor) -> Tensor:
-        return self.head.loss(self.body(state), action, y)
+        """The loss of the actions that were taken; of the others nothing is known."""
+        taken = nn.functional.one_hot(action, self.actions).float()
+        return self.head.loss(self.body(state), y[:, None].expand_as(taken), taken)
 
 
 class Transitions(NamedTuple):
@@ -178,14 +160,14 @@ def train(env_id: str, kind: str, seed: int, steps: int) -> list[tuple[int, floa
     return episodes
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Deep Q-learning with a value head of choice.")
     parser.add_argument("--env", default="CartPole-v1", help="an environment of gymnasium")
     parser.add_argument("--head", choices=HEADS, default="hl-gauss")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--out", type=Path, help="a JSON file for the returns")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     torch.set_num_threads(1)
     start = time.process_time()
     episodes = train(args.env, args.head, args.seed, args.steps)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Categorical
 
-from softbins import Bins, Gaussian, HistogramLoss, TwoHot
+from softbins import Bins, Gaussian, HistogramHead, TwoHot
 
 HEADS = ("l2", "two-hot", "hl-gauss", "hl-gauss-symlog")
 GAMMA, LAMBDA = 0.99, 0.95
@@ -51,29 +51,13 @@ class SquaredHead(nn.Module):
         return nn.functional.mse_loss(self(x), y)
 
 
-class HistogramValues(nn.Module):
-    """A histogram whose mean is the value, learnt by the Histogram Loss."""
-
-    def __init__(self, features: int, kind: str) -> None:
-        super().__init__()
-        target = TwoHot() if kind == "two-hot" else Gaussian.of_bins(0.75)
-        self.criterion = HistogramLoss(value_bins(kind), target)
-        self.linear = nn.Linear(features, BINS)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.criterion.distribution(self.linear(x)).mean
-
-    def loss(self, x: Tensor, y: Tensor) -> Tensor:
-        return self.criterion(self.linear(x), y)
-
-
-def value_bins(kind: str) -> Bins:
-    if kind == "hl-gauss":
-        return Bins.uniform(-LIMIT, LIMIT, BINS)
-    edges = torch.linspace(-10.0, 10.0, BINS + 1, dtype=torch.float64)
-    return Bins(edges.sign() * edges.abs().expm1())
+def value_head(kind: str, features: int) -> nn.Module:
+    """What turns features into the value of a state, which is 0 at first."""
+    if kind == "l2":
+        return SquaredHead(features)
+    bins = Bins.uniform(-LIMIT, LIMIT, BINS) if kind == "hl-gauss" else Bins.symlog(10.0, BINS)
+    target = TwoHot() if kind == "two-hot" else Gaussian.of_bins(0.75)
+    return HistogramHead(features, bins, target, zero_init=True)
 
 
 def body(inputs: int) -> nn.Sequential:
@@ -85,11 +69,11 @@ class Critic(nn.Module):
 
     def __init__(self, inputs: int, kind: str) -> None:
         super().__init__()
-        self.body = body(inputs)
-        self.head = SquaredHead(64) if kind == "l2" else HistogramValues(64, kind)
+        self.body, self.head = body(inputs), value_head(kind, 64)
 
     def forward(self, state: Tensor) -> Tensor:
-        return self.head(self.body(state))
+        predicted = self.head(self.body(state))
+        return predicted if isinstance(predicted, Tensor) else predicted.mean
 
     def loss(self, state: Tensor, y: Tensor) -> Tensor:
         return self.head.loss(self.body(state), y)
@@ -156,7 +140,9 @@ def collect(experience: Experience, policy: Policy, critic: Critic) -> Rollout:
         state, chances = experience.state, policy(experience.state)
         action = chances.sample()
         rows.append((state, action, chances.log_prob(action), *experience.step(action)))
-    state, action, log_prob, reward, after, ended, cut_off = map(torch.stack, zip(*rows, strict=True))
+    state, action, log_prob, reward, after, ended, cut_off = map(
+        torch.stack, zip(*rows, strict=True)
+    )
     now, later = critic(state.flatten(0, 1)), critic(after.flatten(0, 1))
     now, later = now.view_as(reward), later.view_as(reward)
     surprise = reward + GAMMA * later * ~ended - now  # being cut off is no end
@@ -207,14 +193,14 @@ def train(env_id: str, kind: str, seed: int, steps: int) -> list[tuple[int, floa
     return experience.episodes
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="PPO with a value head of choice.")
     parser.add_argument("--env", default="CartPole-v1", help="an environment of gymnasium")
     parser.add_argument("--head", choices=HEADS, default="hl-gauss")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--out", type=Path, help="a JSON file for the returns")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     torch.set_num_threads(1)
     start = time.process_time()
     episodes = train(args.env, args.head, args.seed, args.steps)
