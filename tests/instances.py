@@ -14,7 +14,10 @@ BINS = {
     "unequal": Bins([-2.0, -1.9, -0.5, 0.0, 0.001, 4.0, 10.0]),
     # Heavy tails: the quantiles of a Cauchy distribution.
     "quantile": Bins.quantile(torch.tan(math.pi * torch.linspace(-0.49, 0.49, 500)), 30),
+    "symlog": Bins.symlog(6.0, 41),
 }
+# Those on which a Gaussian is one in the target's own unit.
+PLAIN_BINS = [name for name, bins in BINS.items() if bins.transformed_step is None]
 
 
 def squared(t, y):

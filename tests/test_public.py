@@ -29,6 +29,7 @@ PUBLIC = {
     "Gaussian",
     "GradientBound",
     "Histogram",
+    "HistogramHead",
     "HistogramLoss",
     "HistogramRegressor",
     "ModelFileError",

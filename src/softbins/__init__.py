@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from softbins._core.model_content import ModelFileError
     from softbins.bins import Bins
+    from softbins.head import HistogramHead
     from softbins.histogram import Histogram
     from softbins.losses import GradientBound, HistogramLoss, gradient_bound
     from softbins.tabular.explanation import Explanation
@@ -39,6 +40,7 @@ __all__ = [
     "Gaussian",
     "GradientBound",
     "Histogram",
+    "HistogramHead",
     "HistogramLoss",
     "HistogramRegressor",
     "ModelFileError",
@@ -58,6 +60,7 @@ __all__ = [
 _NAMES = {
     "_core.model_content": ["ModelFileError"],
     "bins": ["Bins"],
+    "head": ["HistogramHead"],
     "histogram": ["Histogram"],
     "losses": ["GradientBound", "HistogramLoss", "gradient_bound"],
     "tabular.explanation": ["Explanation"],

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from softbins._core.checks import numeric_array
+from softbins._core.bin_edges import (
+    Values,
+    cells,
+    checked_count,
+    checked_edges,
+    checked_step,
+    checked_targets,
+    common_width,
+    edges_of_transform,
+    even_edges,
+    smallest_width,
+    strictly_increasing,
+    symexp,
+)
 from softbins._core.sorted_search import insertion_index
 from softbins._core.tensor_checks import require
-
-Values = Tensor | NDArray[Any] | Sequence[float]
 
 
 class Bias(NamedTuple):
@@ -45,6 +55,9 @@ class Bins:
     ----------
     edges : Tensor, array or sequence of float
         The k + 1 edges of at least two bins, strictly increasing and finite.
+    transformed_step : float, optional
+        The distance of neighbouring edges in another space, in which they are equally far apart.
+        Bins of `symlog` and `transformed` have one.
 
     Attributes
     ----------
@@ -62,6 +75,9 @@ class Bins:
         The last edge, b.
     step : float or None
         The width of all bins if it is the same for all of them.
+    transformed_step : float or None
+        The width of all bins in the space in which a Gaussian target has a constant width, if
+        that is not the target's own. The mean of the Gaussian is the target all the same.
     bias : Bias or None
         How far these bins may move the mean of the targets that they were made for, where that
         is known.
@@ -81,15 +97,16 @@ class Bins:
     tensor([0.5000, 2.0000], dtype=torch.float64)
     """
 
-    def __init__(self, edges: Values) -> None:
-        self.edges = _checked_edges(edges)
+    def __init__(self, edges: Values, transformed_step: float | None = None) -> None:
+        self.edges = checked_edges(edges)
         self.widths = self.edges.diff()
         self.centers = self.edges[:-1] + self.widths / 2
         self.count = len(self.widths)
         self.low, self.high = self.edges[0].item(), self.edges[-1].item()
-        self.step = _common_width(self.edges)
+        self.step, self.transformed_step = common_width(self.edges), checked_step(transformed_step)
         self._inner = self.edges[1:-1].contiguous()
         self.bias: Bias | None = None
+        self.curves: dict[float, Any] = {}  # of `_core.exact_mean`, made when they are needed
 
     @classmethod
     def uniform(cls, low: float, high: float, count: int) -> Bins:
@@ -113,10 +130,7 @@ class Bins:
         >>> Bins.uniform(0.0, 1.0, 4).edges.tolist()
         [0.0, 0.25, 0.5, 0.75, 1.0]
         """
-        count = _checked_count(count)
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ValueError(f"low, high: need finite low < high, got low={low}, high={high}")
-        return cls(torch.linspace(low, high, count + 1, dtype=torch.float64))
+        return cls(even_edges(low, high, checked_count(count)))
 
     @classmethod
     def covering(
@@ -150,7 +164,7 @@ class Bins:
         >>> Bins.covering([0.0, 94.0], 100)
         Bins(100 equal bins on [-3, 97])
         """
-        count, values = _checked_count(count), _checked_targets(y)
+        count, values = checked_count(count), checked_targets(y)
         reserved = 2 * padding * sigma_ratio
         if not 0 <= reserved < count:
             raise ValueError(
@@ -158,7 +172,7 @@ class Bins:
                 f"= {reserved:g} bins of room; need sigma_ratio, padding >= 0 and more bins"
             )
         low, high = float(values.min()), float(values.max())
-        width = max((high - low) / (count - reserved), _smallest_width(low, high, count))
+        width = max((high - low) / (count - reserved), smallest_width(low, high, count))
         start = low + (high - low) / 2 - width * count / 2
         return cls(start + width * np.arange(count + 1))
 
@@ -189,14 +203,78 @@ class Bins:
         >>> Bins.quantile([1.0, 2.0, 3.0, 10.0], 2).edges.tolist()
         [0.5, 2.5, 13.5]
         """
-        count, values = _checked_count(count), _checked_targets(y)
+        count, values = checked_count(count), checked_targets(y)
         distinct, repeats = np.unique(values, return_counts=True)
         if len(distinct) == 1:
             return cls.covering(values, count, padding=0.0)
         shares = np.minimum(repeats, len(values) / count)
         cumulative = np.concatenate([[0.0], np.cumsum(shares)])
         levels = np.linspace(0.0, cumulative[-1], count + 1)
-        return cls(_strictly_increasing(np.interp(levels, cumulative, _cells(distinct))))
+        return cls(strictly_increasing(np.interp(levels, cumulative, cells(distinct))))
+
+    @classmethod
+    def symlog(cls, limit: float, count: int) -> Bins:
+        """Fine bins near 0 and wide ones far out: equal in sign(y) log(1 + |y|), the symlog of y.
+
+        For targets of unknown or very different sizes, such as returns. Every target up to
+        exp(limit) - 1 in size is the mean of its weights, for `Gaussian` and for `TwoHot`.
+
+        Parameters
+        ----------
+        limit : float
+            The symlog of the largest target, positive: the middle of the last bin there.
+        count : int
+            The number of bins, at least two; with an odd one, a bin is centered at 0.
+
+        Returns
+        -------
+        Bins
+            `count` bins, symmetric about 0.
+
+        Examples
+        --------
+        >>> from softbins import Bins
+        >>> Bins.symlog(20.0, 255)  # as in DreamerV3
+        Bins(255 transformed bins on [-5.24943e+08, 5.24943e+08])
+        """
+        if not 0 < limit < math.inf:
+            raise ValueError(f"limit: need a positive finite number, got {limit}")
+        end = limit * checked_count(count) / (count - 1)
+        return cls.transformed(lambda z: symexp((z - z.flip(0)) / 2), -end, end, count)
+
+    @classmethod
+    def transformed(
+        cls, inverse: Callable[[Tensor], Tensor], low: float, high: float, count: int
+    ) -> Bins:
+        """Bins that are equal in a transformed space, such as that of the logarithm.
+
+        A Gaussian target has a constant width there: its sigma is counted in the transformed
+        unit, or in bins. It stands where its mean, in the target's own unit, is the target, for
+        every target between the first and the last center.
+
+        Parameters
+        ----------
+        inverse : callable
+            The way back from the transformed space, such as `torch.exp`: of a tensor in float64,
+            increasing. It is needed only here, and not kept.
+        low, high : float
+            The first and the last edge, in the transformed space.
+        count : int
+            The number of bins, at least two.
+
+        Returns
+        -------
+        Bins
+            `count` bins, whose edges are in the target's unit.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from softbins import Bins
+        >>> Bins.transformed(torch.exp2, 0.0, 3.0, 3).edges.tolist()
+        [1.0, 2.0, 4.0, 8.0]
+        """
+        return cls(*edges_of_transform(inverse, low, high, checked_count(count)))
 
     def index(self, y: Tensor) -> Tensor:
         """The bin of each target; targets outside [a, b] belong to the nearest bin.
@@ -239,11 +317,12 @@ class Bins:
         Returns
         -------
         Bins
-            A copy there, or these bins if they are there already.
+            A copy, or these bins if they are there already.
         """
         if self.edges.device == torch.device(device):
             return self
         moved = copy.copy(self)
+        moved.curves = {}
         for name in ("edges", "widths", "centers", "_inner"):
             setattr(moved, name, getattr(self, name).to(device))
         return moved
@@ -254,12 +333,12 @@ class Bins:
         Parameters
         ----------
         bias : Bias
-            How far the bins may move the mean of the targets that they were made for.
+            How far the bins may move the mean of their targets.
 
         Returns
         -------
         Bins
-            A copy with that `bias`.
+            A copy.
         """
         reported = copy.copy(self)
         reported.bias = bias
@@ -276,7 +355,7 @@ class Bins:
         Returns
         -------
         Bins
-            `parts` times as many bins on the same range.
+            So many times the bins.
         """
         shares = torch.arange(parts, dtype=self.edges.dtype, device=self.edges.device) / parts
         inner = torch.lerp(self.edges[:-1, None], self.edges[1:, None], shares)
@@ -286,7 +365,9 @@ class Bins:
         return self.count
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Bins) and torch.equal(self.edges, other.edges.to(self.edges))
+        if not isinstance(other, Bins) or self.transformed_step != other.transformed_step:
+            return False
+        return torch.equal(self.edges, other.edges.to(self.edges))
 
     def __hash__(self) -> int:
         return hash((self.count, self.low, self.high))
@@ -299,85 +380,21 @@ class Bins:
     def __deepcopy__(self, memo: dict[int, Any]) -> Bins:
         return self  # it never changes
 
-    # A checkpoint holds the edges alone, and reading it goes through the checks of new bins.
-
+    # A checkpoint holds what makes new bins, and reading it goes through their checks.
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.edges,), None if self.bias is None else tuple(self.bias)
+        step = self.transformed_step
+        parts = (self.edges,) if step is None else (self.edges, step)
+        return type(self), parts, None if self.bias is None else tuple(self.bias)
 
     def __setstate__(self, bias: tuple[float, float]) -> None:
         discretisation, truncation = bias
         self.bias = Bias(float(discretisation), float(truncation))
 
     def __repr__(self) -> str:
-        kind = "equal" if self.step is not None else "unequal"
+        kind = "unequal" if self.step is None else "equal"
+        kind = kind if self.transformed_step is None else "transformed"
         return f"Bins({self.count} {kind} bins on [{self.low:g}, {self.high:g}])"
 
 
 # `torch.load(..., weights_only=True)` may make bins: nothing runs but the checks above.
 torch.serialization.add_safe_globals([Bins])
-
-
-def _checked_edges(edges: Values) -> Tensor:
-    result = _tensor(edges)
-    if result.ndim != 1:
-        raise ValueError(f"edges: need one dimension, got shape {tuple(result.shape)}")
-    if len(result) < 3:
-        raise ValueError(f"edges: need at least two bins (three edges), got {len(result)} edges")
-    require("edges", result)
-    falls = torch.nonzero(result.diff() <= 0)
-    if len(falls):
-        i = int(falls[0])
-        pair = f"edges[{i}]={result[i].item()!r} and edges[{i + 1}]={result[i + 1].item()!r}"
-        raise ValueError(f"edges: must increase, but {pair} do not")
-    if not math.isfinite(result[-1].item() - result[0].item()):
-        raise ValueError(f"edges: the range [{result[0]:g}, {result[-1]:g}] overflows float64")
-    return result
-
-
-def _tensor(values: Values) -> Tensor:
-    """A copy of the values in float64."""
-    if isinstance(values, Tensor):
-        return values.detach().to(torch.float64, copy=True)
-    return torch.from_numpy(np.array(values, dtype=np.float64))
-
-
-def _checked_count(count: int) -> int:
-    if isinstance(count, bool) or int(count) != count or count < 2:
-        raise ValueError(f"count: need a whole number of at least two bins, got {count}")
-    return int(count)
-
-
-def _checked_targets(y: Values) -> NDArray[np.float64]:
-    values = numeric_array("y", y, hint="drop or impute those rows").reshape(-1)
-    if len(values) == 0:
-        raise ValueError("y: need at least one target to place bins, got none")
-    return values
-
-
-def _smallest_width(low: float, high: float, count: int) -> float:
-    """A width that keeps edges apart in float64, and bins of a sensible size if y is constant."""
-    largest = max(abs(low), abs(high))
-    return max(largest, 1.0) / count if low == high else 4 * float(np.spacing(largest))
-
-
-def _common_width(edges: Tensor) -> float | None:
-    """The bins' width if it is the same for all, up to the rounding of the edges themselves."""
-    count = len(edges) - 1
-    step = ((edges[-1] - edges[0]) / count).item()
-    ideal = edges[0] + step * torch.arange(count + 1, dtype=edges.dtype, device=edges.device)
-    rounding = 4 * torch.finfo(edges.dtype).eps * edges.abs().max()
-    return step if (edges - ideal).abs().max() <= rounding else None
-
-
-def _cells(distinct: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The borders half-way between neighbors; the outer cells are symmetric about their value."""
-    middles = distinct[:-1] + np.diff(distinct) / 2
-    first, last = 2 * distinct[0] - middles[0], 2 * distinct[-1] - middles[-1]
-    return np.concatenate([[first], middles, [last]])
-
-
-def _strictly_increasing(edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Move edges that rounding made equal to the next float."""
-    for i in range(1, len(edges)):
-        edges[i] = max(edges[i], np.nextafter(edges[i - 1], np.inf))
-    return edges

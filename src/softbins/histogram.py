@@ -18,6 +18,7 @@ from softbins._core.histogram_numerics import (
     exact_tensor,
     expected_value,
     inverse_cdf,
+    mean_of_bins,
     normalized_logits,
     normalized_probs,
     on_common_bins,
@@ -142,8 +143,7 @@ class Histogram(Distribution):
     @property
     def mean(self) -> Tensor:
         """sum_i f_i c_i with the bins' centers c_i: the paper's prediction."""
-        # About the middle of the range, because float32 sums of years lose the months.
-        return (self.probs * self._cast(self.bins.centers - self._middle)).sum(-1) + self._middle
+        return mean_of_bins(self.probs, self.bins)
 
     @property
     def variance(self) -> Tensor:

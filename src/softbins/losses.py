@@ -47,6 +47,8 @@ class HistogramLoss(nn.Module):
         The bins, on the device of the module.
     edges : Tensor
         The edges of the bins as a buffer of the module, in float64 whatever its precision.
+    transformed_step : Tensor or None
+        That of the bins, as a buffer.
     target : Target
         The target distribution.
     reduction : str
@@ -69,6 +71,7 @@ class HistogramLoss(nn.Module):
     """
 
     edges: Tensor
+    transformed_step: Tensor | None
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class HistogramLoss(nn.Module):
             raise ValueError(f"reduction: expected 'mean', 'sum' or 'none', got {reduction!r}")
         self.target, self.reduction, self.check_logits = target, reduction, check_logits
         self.register_buffer("edges", None)
+        self.register_buffer("transformed_step", None)
         self._adopt(bins)
 
     def forward(
@@ -234,6 +238,10 @@ class HistogramLoss(nn.Module):
         self.bins = bins
         # A copy: loading a checkpoint writes into the buffer, and `Bins` never change.
         self.edges = bins.edges.clone()
+        step = bins.transformed_step
+        self.transformed_step = None if step is None else self.edges.new_tensor(step)
+        if step is not None and isinstance(self.target, Gaussian):
+            self.target.prepare(bins)  # here, because a compiled graph cannot
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> HistogramLoss:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -244,7 +252,9 @@ class HistogramLoss(nn.Module):
         given = state_dict.get(f"{prefix}edges")
         bins = None
         if isinstance(given, Tensor) and given.shape == self.edges.shape:
-            bins = Bins(given)  # otherwise torch itself says what is wrong
+            # Otherwise torch itself says what is wrong.
+            step = state_dict.get(f"{prefix}transformed_step", self.bins.transformed_step)
+            bins = Bins(given, step if step is None else float(step))
         super()._load_from_state_dict(state_dict, prefix, *rest)
         if bins is not None:
             # After torch, which may have put the given tensor itself, in float32, in its place.

@@ -7,7 +7,6 @@ returned in the precision of `y`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -15,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from softbins._core.exact_mean import curve_of, weights_with_mean
+from softbins._core.gaussian_masses import all_masses, inner_masses
 from softbins._core.quadrature import tanh_rule
 from softbins._core.target_base import Outside, Target, one_hot, per_bin, positive, within
 from softbins.bins import Bins
@@ -29,8 +30,6 @@ __all__ = [
     "TwoHot",
     "UniformMix",
 ]
-
-SQRT2 = math.sqrt(2.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,13 +254,16 @@ class Gaussian(Target):
     """HL-Gaussian: a Gaussian about the target, truncated to the bins (Section 2.3).
 
     p_i = (Phi((l_{i+1} - y) / sigma) - Phi((l_i - y) / sigma)) / Z. The paper's setting, a sigma
-    of one bin, is `Gaussian.of_bins(1.0)`.
+    of one bin, is `Gaussian.of_bins(1.0)`. On bins that are equal in another space
+    (`Bins.symlog`, `Bins.transformed`) it is Gaussian there, with the target as its mean in the
+    target's own unit.
 
     Parameters
     ----------
     sigma : float or Tensor
-        Standard deviation in the target's unit, positive. A tensor broadcasts against the
-        targets, for heteroscedastic targets or for members with different sigmas.
+        Standard deviation in the target's unit, or in that of the space in which the bins are
+        equal; positive. A tensor broadcasts against the targets, for heteroscedastic targets or
+        for members with different sigmas.
     in_bins : bool
         Whether sigma is counted in widths of the bin in which the target lies instead.
     outside : {"clamp", "error", "tail"}
@@ -315,6 +317,17 @@ class Gaussian(Target):
         """
         return replace(self, sigma=sigma)
 
+    def prepare(self, bins: Bins) -> None:
+        """Make what weights on transformed bins start from, which takes a moment, once.
+
+        Parameters
+        ----------
+        bins : Bins
+            The bins, which keep it.
+        """
+        if bins.transformed_step is not None and not isinstance(self.sigma, Tensor):
+            curve_of(bins, self.sigma if self.in_bins else self.sigma / bins.transformed_step)
+
     def _sigmas(self, y: Tensor, bins: Bins) -> float | Tensor:
         """Sigma in the target's unit, made to broadcast against weights (*y.shape, k)."""
         sigma = per_bin(self.sigma, y)
@@ -325,25 +338,13 @@ class Gaussian(Target):
         return sigma * bins.widths[bins.locate(y)].unsqueeze(-1)
 
     def _masses(self, y: Tensor, bins: Bins) -> Tensor:
-        sigma, y = self._sigmas(y, bins), y.unsqueeze(-1)
-        masses = torch.erf((bins.edges - y) / (sigma * SQRT2)).diff()
-        if self.outside == "tail":
-            inside = (y >= bins.low) & (y <= bins.high)
-            masses = torch.where(inside, masses, _tail_masses(y, bins, sigma))
+        if bins.transformed_step is not None:
+            unit = 1.0 if self.in_bins else bins.transformed_step
+            return weights_with_mean(y, bins, per_bin(self.sigma, y) / unit)
+        sigma = self._sigmas(y, bins)
+        masses_of = all_masses if self.outside == "tail" else inner_masses
+        masses = masses_of(y.unsqueeze(-1), bins.edges, sigma)
         return masses / masses.sum(-1, keepdim=True)
-
-
-def _tail_masses(y: Tensor, bins: Bins, sigma: float | Tensor) -> Tensor:
-    """Masses of targets outside the bins, up to a factor that keeps them from underflowing.
-
-    At distance z from the target, the tail is Q(z) = erfcx(z / sqrt 2) exp(-z^2 / 2) / 2. With
-    z = z_0 + gap, where z_0 belongs to the nearest edge, dividing by exp(-z_0^2 / 2) leaves
-    exp(-gap (gap + 2 z_0) / 2); the gap comes from the edges alone, so that nothing cancels.
-    """
-    nearest = y.clamp(bins.low, bins.high)
-    start, gap = (y - nearest).abs() / sigma, (bins.edges - nearest).abs() / sigma
-    scaled: Tensor = torch.special.erfcx((start + gap) / SQRT2)
-    return (scaled * torch.exp(-gap * (gap / 2 + start))).diff().abs()
 
 
 # `torch.load(..., weights_only=True)` may make these: nothing runs but their checks. `FromCDF` and

@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins._core.array_bins import ArrayBins, array_bins
+from softbins._core.gaussian_masses import SQRT2
 from softbins.bins import Bins
-from softbins.targets import SQRT2, Gaussian, OneBin, Target, TwoHot, UniformMix
+from softbins.targets import Gaussian, OneBin, Target, TwoHot, UniformMix
 
 TARGETS = (Gaussian, OneBin, TwoHot, UniformMix)
 # Beyond so many times the bins' range, a Gaussian is flat in every precision.
@@ -63,6 +64,8 @@ def weights(
     replaces that of a Gaussian, and broadcasts against `y`.
     """
     require_target(target, sigma)
+    if isinstance(target, Gaussian) and bins.transformed_step is not None:
+        raise ValueError(f"bins: Gaussian targets on {bins} need PyTorch; use TwoHot here")
     parts, y = array_bins(bins, dtype), xp.expand_dims(y, -1)
     distances = parts.edges.distance_from(xp, y, dtype)
     if isinstance(target, Gaussian):

@@ -120,6 +120,25 @@ def expected_value(probs: Tensor, values: Tensor) -> Tensor:
     return (probs * values.masked_fill(probs == 0, 0.0)).sum(-1)
 
 
+def mean_of_bins(probs: Tensor, bins: Bins) -> Tensor:
+    """sum_i f_i c_i with the bins' centers c_i."""
+    if bins.transformed_step is not None:
+        return _mean_in_pairs(probs.double(), bins.centers).to(probs.dtype)
+    # About the middle of the range, because float32 sums of years lose the months. Halved first:
+    # the sum of the ends may overflow.
+    middle = bins.low / 2 + bins.high / 2
+    return (probs * (bins.centers - middle).to(probs.dtype)).sum(-1) + middle
+
+
+def _mean_in_pairs(probs: Tensor, centers: Tensor) -> Tensor:
+    """The mean from both ends inwards, in which large centers of opposite sign cancel."""
+    half = (len(centers) + 1) // 2
+    parts = probs * centers
+    both = parts[..., :half] + parts.flip(-1)[..., :half]
+    # The middle one of an odd number was counted twice.
+    return both.sum(-1) - (parts[..., half - 1] if len(centers) % 2 else 0.0)
+
+
 def batch_first(
     value: Tensor, batch_shape: torch.Size
 ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:

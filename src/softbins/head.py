@@ -1,0 +1,186 @@
+"""The last layer of a network that predicts histograms: a linear layer, its bins and its loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from softbins._core.loss_reduction import Reduction, reduced
+from softbins._core.tensor_checks import require_tensor
+from softbins.bins import Bins
+from softbins.losses import PAPER_TARGET, HistogramLoss
+from softbins.targets import Target
+
+
+class HistogramHead(nn.Module):
+    """The last layer of a network: `head(x)` is a histogram, `head.loss(x, y)` the loss.
+
+    Parameters
+    ----------
+    in_features : int
+        The size of the last dimension of `x`, the features that the rest of the network gives.
+    bins : Bins or sequence of Bins
+        The bins. Several of them are the bins of as many outputs, each with a range of its own.
+    target : Target
+        The distribution that a target becomes, as for `HistogramLoss`.
+    outputs : int, optional
+        Predict so many targets for each row of features, on the same bins: one value for each
+        action, for example. Without it, and with one `Bins`, there is one, and no dimension for it.
+    zero_init : bool
+        Whether weights and biases start at 0. All bins then have the same probability at first,
+        whatever the features, and on equal or symlog bins the first mean is the middle of the
+        range.
+    reduction : {"mean", "sum", "none"}
+        Whether the losses become their mean, over rows and outputs, their sum, or stay as they are.
+
+    Attributes
+    ----------
+    linear : nn.Linear
+        The layer.
+    bins : Bins or list of Bins
+        The bins.
+
+    Raises
+    ------
+    ValueError
+        If `outputs` is below one, or not the number of several `bins`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from softbins import Bins, Gaussian, HistogramHead
+    >>> head = HistogramHead(8, Bins.symlog(20.0, 255), Gaussian.of_bins(0.75), zero_init=True)
+    >>> features = torch.randn(5, 8)
+    >>> head(features).mean
+    tensor([0., 0., 0., 0., 0.], grad_fn=<ToCopyBackward0>)
+    >>> head.loss(features, torch.tensor([0.0, 1.0, -3.0, 1e3, 1e6])).backward()
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        bins: Bins | Sequence[Bins],
+        target: Target = PAPER_TARGET,
+        *,
+        outputs: int | None = None,
+        zero_init: bool = False,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__()
+        several = [bins] if isinstance(bins, Bins) else list(bins)
+        self._shape = _checked_outputs(outputs, bins, len(several))
+        each = reduction if isinstance(bins, Bins) else "none"
+        HistogramLoss(several[0], target, reduction)  # says what is wrong with its arguments
+        self.losses = nn.ModuleList(HistogramLoss(one, target, each) for one in several)
+        self._is_several, self.reduction = not isinstance(bins, Bins), reduction
+        copies = 1 if self._is_several else math.prod(self._shape)
+        self.linear = nn.Linear(in_features, copies * sum(one.count for one in several))
+        if zero_init:
+            nn.init.zeros_(self.linear.weight)
+            nn.init.zeros_(self.linear.bias)
+
+    @property
+    def bins(self) -> Bins | list[Bins]:
+        """The bins, or those of each output."""
+        several = [self._loss_of(output).bins for output in range(len(self.losses))]
+        return several if self._is_several else several[0]
+
+    def forward(self, x: Tensor) -> Any:
+        """The predicted distributions.
+
+        Parameters
+        ----------
+        x : Tensor of shape (..., in_features)
+            The features.
+
+        Returns
+        -------
+        Histogram or list of Histogram
+            In the batch shape (...), or (..., outputs) if `outputs` was given. For several `bins`,
+            one in the batch shape (...) for each of them.
+        """
+        parts = self._logits(x)
+        found = [self._loss_of(output).distribution(part) for output, part in enumerate(parts)]
+        return found if self._is_several else found[0]
+
+    def loss(self, x: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+        """The loss of a batch.
+
+        Parameters
+        ----------
+        x : Tensor of shape (..., in_features)
+            The features.
+        y : Tensor
+            The targets, finite: of shape (...), or (..., outputs) for a head of several outputs.
+        weight : Tensor in the shape of `y`, optional
+            Weights of the targets, as for `HistogramLoss`.
+
+        Returns
+        -------
+        Tensor
+            A number, or the losses in the shape of `y` if the reduction is "none".
+        """
+        parts = self._logits(x)
+        self._check_targets(x, y)
+        if not self._is_several:
+            total: Tensor = self._loss_of(0)(parts[0], y, weight)
+            return total
+        pairs = zip(parts, y.unbind(-1), strict=True)
+        losses = [self._loss_of(output)(*pair) for output, pair in enumerate(pairs)]
+        return reduced(torch.stack(losses, -1), weight, self.reduction)
+
+    def extra_repr(self) -> str:
+        """The shape of the outputs, as `print` shows it.
+
+        Returns
+        -------
+        str
+            One line.
+        """
+        return f"outputs={self._shape[0]}" if self._shape else ""
+
+    def _loss_of(self, output: int) -> HistogramLoss:
+        loss = self.losses[output]
+        assert isinstance(loss, HistogramLoss)
+        return loss
+
+    def _logits(self, x: Tensor) -> tuple[Tensor, ...]:
+        """The logits of each of the bins."""
+        require_tensor("x", x)
+        if x.ndim == 0 or x.shape[-1] != self.linear.in_features:
+            raise ValueError(
+                f"x: last dimension must be the number of features, {self.linear.in_features}, "
+                f"got shape {tuple(x.shape)}"
+            )
+        logits = self.linear(x)
+        counts = [self._loss_of(output).bins.count for output in range(len(self.losses))]
+        if self._is_several:
+            return tuple(logits.split(counts, -1))
+        return (logits.unflatten(-1, (*self._shape, counts[0])),)
+
+    def _check_targets(self, x: Tensor, y: Tensor) -> None:
+        require_tensor("y", y)
+        if y.shape != (*x.shape[:-1], *self._shape):
+            raise ValueError(
+                f"y: need shape {(*x.shape[:-1], *self._shape)} for features of shape "
+                f"{tuple(x.shape)}, got {tuple(y.shape)}"
+            )
+
+
+def _checked_outputs(outputs: int | None, bins: Any, several: int) -> tuple[int, ...]:
+    """The dimension of the outputs, if there is one."""
+    if not several:
+        raise ValueError("bins: need at least one, got none")
+    if outputs is not None and (
+        isinstance(outputs, bool) or outputs != int(outputs) or outputs < 1
+    ):
+        raise ValueError(f"outputs: need a whole number of at least one, got {outputs}")
+    if isinstance(bins, Bins):
+        return () if outputs is None else (int(outputs),)
+    if outputs not in (None, several):
+        raise ValueError(f"outputs: {outputs} outputs do not fit {several} bins; give one for each")
+    return (several,)
