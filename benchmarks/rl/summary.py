@@ -89,7 +89,10 @@ def draw(store: Path = STORE) -> bytes:
             for axes, env in zip(row, ENVIRONMENTS, strict=True):
                 _draw_curves(axes, algorithm, env, store)
         figure.legend(
-            *grid[0, 0].get_legend_handles_labels(), loc="outside upper left", ncols=len(HEADS)
+            *grid[0, 0].get_legend_handles_labels(),
+            loc="outside upper left",
+            ncols=len(HEADS),
+            frameon=False,
         )
         svg = picture(figure, "svg")
         plt.close(figure)
