@@ -1,0 +1,240 @@
+"""A head whose support follows its targets, and predicts on what it predicted."""
+
+import copy
+import math
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from softbins import Bins, Gaussian, HistogramHead
+
+START = Bins.uniform(-1.0, 1.0, 40)
+
+
+def made(spare=40, bins=START, ratio=0.75, **options):
+    return HistogramHead(8, bins, Gaussian.of_bins(ratio), spare=spare, **options)
+
+
+def sharp(head, places, ratio=0.75):
+    """Features for which the head predicts Gaussians of `ratio` bins about places in bins."""
+    # Logits -(i - u)^2 / (2 r^2) are linear in u and 1, up to a constant for each row.
+    number = torch.arange(head.bins.count) + 0.5
+    with torch.no_grad():
+        head.linear.weight.zero_()
+        head.linear.bias.zero_()
+        weight, bias = (head._by_row(part) for part in head.linear.parameters())
+        weight[:, : head.bins.count, 0] = number / ratio**2
+        bias[:, : head.bins.count] = -(number**2) / (2 * ratio**2)
+    return nn.functional.pad(places.unsqueeze(-1), (0, 7))
+
+
+def change(head, x, *targets):
+    """How far the means of these features move, as a share of the new range."""
+    with torch.no_grad():
+        before = head(x).mean
+        moved = [head.observe(torch.tensor(y)) for y in targets]
+        assert moved[0]
+        return ((head(x).mean - before).abs().max() / (head.bins.high - head.bins.low)).item()
+
+
+@pytest.mark.parametrize("ratio", [0.3, 0.75, 2.0])
+@pytest.mark.parametrize(
+    "targets",
+    [([1.5],), ([-1.2, 3.0],), ([1000.0, 1001.0],) * 5, ([1e6, -1e30],) * 3, ([0.999],)],
+    ids=["a little", "both sides", "far away", "very far away", "the last half bin"],
+)
+@pytest.mark.parametrize("outputs", [None, 3])
+def test_what_was_predicted_is_predicted(targets, ratio, outputs):
+    head = made(ratio=ratio, outputs=outputs)
+    x = sharp(head, torch.linspace(0.5, 39.5, 200), ratio)
+    assert change(head, x, *targets) < 1e-3
+    low, high = head.bins.centers[0], head.bins.centers[-1]
+    assert low <= min(targets[0])
+    assert max(targets[0]) <= high
+
+
+def test_random_networks_predict_on():
+    torch.manual_seed(0)
+    head, x = made(), 3 * torch.randn(100, 8)
+    assert change(head, x, [5.0, -3.0], [5.0, 4.0], [5.0], [4.0], [2.0]) < 1e-3
+
+
+def test_bins_are_cut_where_targets_are():
+    head, y = made(spare=60), 100 + 2 * torch.rand(64)
+    for _ in range(600):  # until the old targets are forgotten
+        head.observe(y)
+    bins = head.bins
+    there = (bins.edges[:-1] < y.max()) & (bins.edges[1:] > y.min())
+    assert bins.widths[there].max() < 2 / 10
+    torch.testing.assert_close(bins.edges[:41], START.edges)
+
+
+def test_without_a_free_output_the_narrowest_bins_are_merged():
+    head = made(spare=6, zero_init=True)
+    x = torch.randn(5, 8)
+    for size in 3.0 ** torch.arange(12):
+        y = size * torch.linspace(-1, 1, 33)
+        before = head(x).mean
+        head.observe(y)
+        assert head.bins.count <= 46
+        assert head.bins.low < y.min()
+        assert y.max() < head.bins.high
+        miss = (head(x).mean - before).abs().max() / (head.bins.high - head.bins.low)
+        assert miss < 1e-3
+    assert sorted(head.support.rows.tolist()) == list(range(46))
+
+
+def test_targets_inside_move_nothing():
+    head = made()
+    assert not head.observe(torch.linspace(-0.9, 0.9, 50))
+    assert not head.observe(torch.empty(0))
+    assert head.bins == Bins(START.edges, START.step)
+
+
+@pytest.mark.parametrize("bins", [START, Bins.symlog(3.0, 40)], ids=["equal", "symlog"])
+def test_the_loss_observes_in_training(bins):
+    x, y = torch.randn(4, 8), torch.tensor([0.0, 1.0, 50.0, 99.0])
+    head = made(bins=bins)
+    head.eval()
+    head.loss(x, y)
+    assert head.bins.high < 99
+    made(bins=bins, auto_observe=False).loss(x, y)
+    head.train()
+    head.loss(x, y).backward()
+    assert head.bins.high > 99
+    assert (head.linear.weight.grad != 0).any(-1).sum() == head.bins.count
+
+
+def test_it_learns_a_target_that_grows_a_thousandfold():
+    torch.manual_seed(0)
+    body = nn.Sequential(nn.Linear(2, 32), nn.ReLU())
+    head = HistogramHead(32, START, Gaussian.of_bins(0.75), spare=60, zero_init=True)
+    optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=5e-3)
+    for step in range(400):
+        x = torch.rand(64, 2)
+        scale = min(1000.0, 1000 ** (step / 250))
+        y = scale * (x[:, 0] - x[:, 1])
+        optimizer.zero_grad()
+        head.loss(body(x), y).backward()
+        optimizer.step()
+    with torch.no_grad():
+        assert (head(body(x)).mean - y).abs().mean() < 0.15 * y.std()
+
+
+def test_a_checkpoint_carries_the_support(tmp_path):
+    head, x = made(), torch.randn(4, 8)
+    for far in ([3.0], [2.0], [1.5, -30.0]):
+        head.observe(torch.tensor(far))
+    torch.save(head.state_dict(), tmp_path / "head.pt")
+    other = made()
+    other.load_state_dict(torch.load(tmp_path / "head.pt", weights_only=True))
+    assert other.bins == head.bins
+    for one in (head, other, copy.deepcopy(head)):
+        assert torch.equal(one(x).mean, head(x).mean)
+    assert other.observe(torch.tensor([500.0]))
+    head.observe(torch.tensor([500.0]))
+    assert torch.equal(other(x).mean, head(x).mean)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        made(spare=41).load_state_dict(head.state_dict())
+
+
+def test_it_works_in_a_compiled_network_and_under_autocast():
+    torch.manual_seed(0)
+    body, head = nn.Linear(3, 8), made()
+
+    @torch.compile(backend="aot_eager")
+    def loss(x, y):
+        return head.loss(torch.relu(body(x)), y)
+
+    for size in 4.0 ** torch.arange(12):  # more moves than torch would compile
+        x, y = torch.randn(4, 3), size * torch.randn(4)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            value = loss(x, y)
+        value.backward()
+        assert math.isfinite(value.item())
+        assert head.bins.high > y.max()
+    assert head.linear.weight.dtype == torch.float32
+    head.half()
+    assert head.support.recent.dtype == head.bins.edges.dtype == torch.float64
+
+
+PROCESSES = """
+import sys
+import torch
+import torch.distributed as dist
+from softbins import Bins, Gaussian, HistogramHead
+
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method=sys.argv[2], rank=rank, world_size=2)
+torch.manual_seed(0)
+head = HistogramHead(8, Bins.uniform(-1.0, 1.0, 40), Gaussian.of_bins(0.75), spare=40)
+for far in ([0.5], [9.0], [3.0]):
+    head.observe(torch.tensor(far if rank else [-0.5, -2.0]))
+try:
+    head.observe(torch.tensor([float("nan") if rank else 1e3]))
+except ValueError as error:
+    print(error)
+print(head.bins.edges.tolist(), head.linear.weight.sum().item())
+dist.destroy_process_group()
+"""
+
+
+def test_processes_agree(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+    local = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROCESSES, str(rank), address],
+            env=os.environ | local | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    first, second = (process.communicate(timeout=240)[0].splitlines() for process in started)
+    assert first[-1] == second[-1]
+    assert "-2.0" not in first[-1]
+    assert first[0] == "y: another process has targets that are NaN or infinite"
+    assert second[0].startswith("y: 1 of 1 values are NaN or infinite, the first at index 0")
+
+
+def state(head):
+    return copy.deepcopy(head.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0.0, math.nan, 5.0], "y: 1 of 3 values are NaN or infinite, the first at index 1"),
+        ([5.0, math.inf], "y: 1 of 2 values are NaN or infinite, the first at index 1"),
+        ([5.0, 2e38], "y: for targets in .* beyond float32; scale the targets"),
+    ],
+)
+def test_bad_targets_change_nothing(y, message):
+    head = made()
+    head.observe(torch.tensor([2.0]))
+    before = state(head)
+    for call in (head.observe, lambda bad: head.loss(torch.zeros(len(bad), 8), bad)):
+        with pytest.raises(ValueError, match=message):
+            call(torch.tensor(y))
+    assert all(torch.equal(now, before[name]) for name, now in state(head).items())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: made(spare=-1), "spare: need a whole number of at least 0, got -1"),
+        (lambda: made(bins=[START, START]), "spare: outputs with a range each cannot move"),
+        (lambda: made(bins=Bins([0.0, 1.0, 3.0])), "bins: .* cannot move; use Bins.uniform"),
+        (lambda: made(spare=0).observe(torch.zeros(2)), "spare: the support of this head does not"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
