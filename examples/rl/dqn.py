@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from softbins import Bins, Gaussian, HistogramHead, TwoHot
 
-HEADS = ("l2", "two-hot", "hl-gauss", "hl-gauss-symlog")
+HEADS = ("l2", "two-hot", "hl-gauss", "hl-gauss-symlog", "hl-gauss-moving")
 GAMMA = 0.99
 LEARNING_RATE = 5e-4
 BATCH = 64
@@ -51,13 +51,22 @@ class SquaredHead(nn.Module):
         return (weight * (self(x) - y).square()).sum() / weight.sum()
 
 
+def value_bins(kind: str) -> Bins:
+    if kind == "hl-gauss":
+        return Bins.uniform(-LIMIT, LIMIT, BINS)
+    if kind == "hl-gauss-moving":
+        return Bins.uniform(-1.0, 1.0, 21)
+    return Bins.symlog(10.0, BINS)
+
+
 def value_head(kind: str, features: int, actions: int) -> nn.Module:
     """What turns features into the values of actions, all of them 0 at first."""
     if kind == "l2":
         return SquaredHead(features, actions)
-    bins = Bins.uniform(-LIMIT, LIMIT, BINS) if kind == "hl-gauss" else Bins.symlog(10.0, BINS)
+    bins = value_bins(kind)
     target = TwoHot() if kind == "two-hot" else Gaussian.of_bins(0.75)
-    return HistogramHead(features, bins, target, outputs=actions, zero_init=True)
+    spare = BINS - bins.count  # with which the bins may move
+    return HistogramHead(features, bins, target, outputs=actions, spare=spare, zero_init=True)
 
 
 class QNetwork(nn.Module):

@@ -22,7 +22,7 @@ from torch.distributions import Categorical
 
 from softbins import Bins, Gaussian, HistogramHead, TwoHot
 
-HEADS = ("l2", "two-hot", "hl-gauss", "hl-gauss-symlog")
+HEADS = ("l2", "two-hot", "hl-gauss", "hl-gauss-symlog", "hl-gauss-moving")
 GAMMA, LAMBDA = 0.99, 0.95
 LEARNING_RATE = 1e-3  # at first; it falls to zero
 ENVIRONMENTS, ROLLOUT = 8, 128  # steps of each environment between two rounds of learning
@@ -51,13 +51,22 @@ class SquaredHead(nn.Module):
         return nn.functional.mse_loss(self(x), y)
 
 
+def value_bins(kind: str) -> Bins:
+    if kind == "hl-gauss":
+        return Bins.uniform(-LIMIT, LIMIT, BINS)
+    if kind == "hl-gauss-moving":
+        return Bins.uniform(-1.0, 1.0, 21)
+    return Bins.symlog(10.0, BINS)
+
+
 def value_head(kind: str, features: int) -> nn.Module:
     """What turns features into the value of a state, which is 0 at first."""
     if kind == "l2":
         return SquaredHead(features)
-    bins = Bins.uniform(-LIMIT, LIMIT, BINS) if kind == "hl-gauss" else Bins.symlog(10.0, BINS)
+    bins = value_bins(kind)
     target = TwoHot() if kind == "two-hot" else Gaussian.of_bins(0.75)
-    return HistogramHead(features, bins, target, zero_init=True)
+    spare = BINS - bins.count  # with which the bins may move
+    return HistogramHead(features, bins, target, spare=spare, zero_init=True)
 
 
 def body(inputs: int) -> nn.Sequential:
