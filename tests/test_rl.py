@@ -122,7 +122,7 @@ def test_advantages_are_discounted_to_the_end_of_an_episode(module):
 
 @pytest.mark.slow
 def test_cartpole_is_balanced(module):
-    episodes = module("ppo").train("CartPole-v1", "hl-gauss", seed=0, steps=100_000)
+    episodes = module("ppo").train("CartPole-v1", "hl-gauss-symlog", seed=0, steps=100_000)
     assert np.mean([total for step, total in episodes if step > 90_000]) > 400
 
 
