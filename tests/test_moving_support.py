@@ -114,7 +114,7 @@ def test_it_learns_a_target_that_grows_a_thousandfold():
     torch.manual_seed(0)
     body = nn.Sequential(nn.Linear(2, 32), nn.ReLU())
     head = HistogramHead(32, START, Gaussian.of_bins(0.75), spare=60, zero_init=True)
-    optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=5e-3)
+    optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=2e-2)
     for step in range(400):
         x = torch.rand(64, 2)
         scale = min(1000.0, 1000 ** (step / 250))
@@ -143,6 +143,8 @@ def test_a_checkpoint_carries_the_support(tmp_path):
         made(spare=41).load_state_dict(head.state_dict())
 
 
+# What torch itself does where a graph ends.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_it_works_in_a_compiled_network_and_under_autocast():
     torch.manual_seed(0)
     body, head = nn.Linear(3, 8), made()

@@ -148,11 +148,12 @@ class HistogramHead(nn.Module):
         self._check_features(x)
         self._check_targets(x, y)
         if self.support is not None and self.training:
-            return self._moving_loss(x, y, weight)
+            total: Tensor = self._moving_loss(x, y, weight)
+            return total
         return self._loss(x, y, weight)
 
     # A graph would be compiled again whenever the support has moved.
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _moving_loss(self, x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
         if self.auto_observe:
             self.observe(y)
@@ -261,12 +262,12 @@ class HistogramHead(nn.Module):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         edges = state_dict.get(f"{prefix}losses.0.edges")
-        fits = isinstance(edges, Tensor) and edges.ndim == 1
-        if self.support is not None and fits and len(edges) <= self.support.rows.numel() + 1:
-            # As many bins as the checkpoint has; their edges and all else follow.
-            loss = self._loss_of(0)
-            places = torch.arange(len(edges), dtype=torch.float64, device=loss.edges.device)
-            loss._adopt(Bins(places, loss.bins.transformed_step))
+        if self.support is not None and isinstance(edges, Tensor):
+            most, loss = self.support.rows.numel(), self._loss_of(0)
+            if 2 <= edges.numel() - 1 <= most:
+                # As many bins as the checkpoint has; their edges and all else follow.
+                places = torch.arange(edges.numel(), device=loss.edges.device)
+                loss._adopt(Bins(places, loss.bins.transformed_step))
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from softbins._core.checks import shape_complaint
 from softbins._core.loss_reduction import Reduction, cross_entropy, holds_nan, reduced
 from softbins._core.loss_table import histogram_loss, table_for
+from softbins._core.loss_windows import windowed_loss, windows_for
 from softbins._core.tensor_checks import is_traced, require_softmax, require_tensor
 from softbins.bins import Bins
 from softbins.histogram import Histogram
@@ -177,6 +178,9 @@ class HistogramLoss(nn.Module):
         table = table_for(target, self.bins, logits, y)
         if table is not None:
             return histogram_loss(logits, y, target=target, bins=self.bins, table=table, over=over)
+        windows = windows_for(target, self.bins, logits, y)
+        if windows is not None:
+            return windowed_loss(logits, y, windows, over)
         weights = target.weights(y, self.bins).to(logits.dtype)
         losses = cross_entropy(weights, torch.log_softmax(logits, -1))
         return losses if over is None else losses.sum() / over

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -67,10 +67,30 @@ class Table(NamedTuple):
         negative = self.c0.index_select(0, cell).addcmul_(distance, slope)
         return self.windows.index_select(0, cell), negative
 
+    def rest(self, y: Tensor) -> None:
+        """No target is left out."""
+
+
+class Lookup(Protocol):
+    """Where the windows come from: a table, or what `loss_windows` has in its place."""
+
+    def lookup(self, y: Tensor, /) -> tuple[Tensor, Tensor]:
+        """The bins of each target's window, and -p there."""
+
+    def rest(self, y: Tensor, /) -> tuple[Tensor, Tensor] | None:
+        """The rows whose windows are too short and hold no weight, and -p on all bins for them."""
+
+
+def table_of_places(count: int, ratio: float) -> Table | None:
+    """The table for places that are counted in bins, if there is one."""
+    return _table(0.0, float(count), count, ratio)
+
 
 def table_for(target: Target, bins: Bins, logits: Tensor, y: Tensor) -> Table | None:
     """The table if this is a case for it: float32 on a CPU, equal bins, one moderate sigma."""
     if not isinstance(target, Gaussian) or isinstance(target.sigma, Tensor) or bins.step is None:
+        return None
+    if bins.transformed_step is not None:
         return None
     if not (logits.is_cpu and logits.dtype == torch.float32) or y.requires_grad:
         return None
@@ -104,7 +124,8 @@ def _build(low: float, high: float, count: int, ratio: float, half: int, cells: 
     place = (nodes - low) / width
     start = (place - (half - 0.5)).clamp(0, count - 2 * half).long().unsqueeze(-1)
     edges = (start + torch.arange(2 * half + 1)).double()
-    c0, c1, c2 = (-c for c in _expansion(edges, place.unsqueeze(-1), ratio, count))
+    ends = torch.tensor([0.0, count], dtype=torch.float64)
+    c0, c1, c2 = (-c for c in expansion(edges, place.unsqueeze(-1), ratio, ends))
     c1[[0, -1]] = c2[[0, -1]] = 0.0
     return Table(
         nodes=nodes.float(),
@@ -117,19 +138,21 @@ def _build(low: float, high: float, count: int, ratio: float, half: int, cells: 
     )
 
 
-def _expansion(
-    edges: Tensor, place: Tensor, ratio: float, count: int
+def expansion(
+    edges: Tensor, place: Tensor, ratio: float | Tensor, ends: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The window p = n / Z and its first two derivatives in the target's place, counted in bins."""
+    """The window p = n / Z and its first two derivatives in the target's place.
+
+    The Gaussian is truncated to the two ends, and all are in the unit of sigma, the ratio.
+    """
     n0, n1, n2 = (part.diff() for part in _normal(edges, place, ratio))
-    ends = torch.tensor([0.0, count], dtype=torch.float64)
     z0, z1, z2 = (part.diff() for part in _normal(ends, place, ratio))
     p0 = n0 / z0
     p1 = (n1 - p0 * z1) / z0
     return p0, p1, (n2 - 2 * p1 * z1 - p0 * z2) / z0
 
 
-def _normal(edges: Tensor, place: Tensor, ratio: float) -> tuple[Tensor, Tensor, Tensor]:
+def _normal(edges: Tensor, place: Tensor, ratio: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Phi((edge - place) / ratio) and its first two derivatives in `place`."""
     z = (edges - place) / ratio
     density = torch.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
@@ -140,7 +163,7 @@ class HistogramLossFunction(torch.autograd.Function):
     """-sum_i p_i log f_i for each target, or `scale` times their sum, with p from a table."""
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, y: Tensor, table: Table, scale: Tensor | None) -> Tensor:
+    def forward(ctx: Any, logits: Tensor, y: Tensor, table: Lookup, scale: Tensor | None) -> Tensor:
         """Loss, and on the way the gradient f - p, which is all that backward needs."""
         result, ctx.gradient = _loss_and_gradient(logits, y, table, scale)
         ctx.save_for_backward(logits)
@@ -166,7 +189,7 @@ class HistogramLossFunction(torch.autograd.Function):
 
 
 def _loss_and_gradient(
-    logits: Tensor, y: Tensor, table: Table, scale: Tensor | None
+    logits: Tensor, y: Tensor, table: Lookup, scale: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     if len(y) <= ROWS_PER_BLOCK:
         gradient = torch.softmax(logits, -1)
@@ -176,7 +199,7 @@ def _loss_and_gradient(
 
 
 def _blocks(
-    logits: Tensor, gradient: Tensor, y: Tensor, table: Table, scale: Tensor | None
+    logits: Tensor, gradient: Tensor, y: Tensor, table: Lookup, scale: Tensor | None
 ) -> Tensor:
     """`_block` for many rows, as many at a time as the cache holds; writes the softmax as well."""
     parts = []
@@ -193,7 +216,7 @@ def _blocks(
 
 
 def _block(
-    logits: Tensor, gradient: Tensor, y: Tensor, table: Table, scale: Tensor | None
+    logits: Tensor, gradient: Tensor, y: Tensor, table: Lookup, scale: Tensor | None
 ) -> Tensor:
     """The losses of some rows, or their scaled sum; turns f in `gradient` into the gradient."""
     window, negative = table.lookup(y)
@@ -205,12 +228,29 @@ def _block(
         # A bin that the network rules out costs nothing where the target has no weight.
         log_f.masked_fill_(torch.isneginf(log_f) & (negative >= 0), 0.0)
     gradient.scatter_add_(-1, window, negative)
+    rest = table.rest(y)
+    if rest is not None:
+        losses = log_f.mul_(negative).sum(-1)
+        losses.index_add_(0, rest[0], _rest(logits, gradient, *rest))
+        return losses if scale is None else _scaled(losses, gradient, scale)
     if scale is None:
         return log_f.mul_(negative).sum(-1)
     gradient.mul_(scale)
     if len(y) <= MAX_ROWS_FOR_DOT:
         return torch.dot(log_f.view(-1), negative.view(-1)).mul_(scale)
     return log_f.mul_(negative).sum().mul_(scale)
+
+
+def _rest(logits: Tensor, gradient: Tensor, rows: Tensor, negative: Tensor) -> Tensor:
+    """The losses of rows that have their weights on all bins; adds those to the gradient."""
+    gradient.index_add_(0, rows, negative)
+    log_f = torch.log_softmax(logits[rows], -1)
+    return log_f.masked_fill_(torch.isneginf(log_f) & (negative >= 0), 0.0).mul_(negative).sum(-1)
+
+
+def _scaled(losses: Tensor, gradient: Tensor, scale: Tensor) -> Tensor:
+    gradient.mul_(scale)
+    return losses.sum().mul_(scale)
 
 
 @lru_cache(maxsize=64)

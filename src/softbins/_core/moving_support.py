@@ -13,6 +13,7 @@ equal probabilities is right, and otherwise takes a little from both.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -57,8 +58,7 @@ def plan(
     `wide` are the bins that should be cut in two, and `free` is the number of further bins that
     there may be. `ValueError` if the support would not fit into float32.
     """
-    pairs = zip(edges, edges[1:], strict=False)
-    cells = [Cell(*ends, (number,)) for number, ends in enumerate(pairs)]
+    cells = [Cell(*ends, (number,)) for number, ends in enumerate(pairwise(edges))]
     added = _beyond(edges, low, high)
     cells = _merged(cells, len(added) - free, math.inf)
     spare = free + len(edges) - 1 - len(cells) - len(added)
