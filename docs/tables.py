@@ -285,18 +285,18 @@ def _returns(record: dict[str, Any], score: str) -> str:
     rows = []
     for row in record["rows"]:
         steps = f"{row['steps']:,}".replace(",", " ")
-        cells = [_return(row["heads"].get(head, {}).get(score)) for head in heads]
+        found = [row["heads"].get(head, {}).get(score) for head in heads]
+        cells = [_return(cell, record["seeds"]) if cell else "" for cell in found]
         rows.append([f"{row['algorithm'].upper()}, {row['env']}, {steps} steps", *cells])
     return table(["", *(f"`{head}`" for head in heads)], rows)
 
 
-def _return(found: dict[str, Any] | None) -> str:
+def _return(found: dict[str, Any], seeds: int) -> str:
     """A mean and its interval, with an arrow if it is above or below that of l2 beyond chance."""
-    if found is None:
-        return ""
     arrow = {1: " ▲", 0: "", -1: " ▼"}[found.get("beside_l2", 0)]
     spread = f" ± {found['half_width']:.0f}" if "half_width" in found else ""
-    return f"{found['mean']:.0f}{spread}{arrow}".replace("-", "−")
+    runs = f" ({found['runs']} of {seeds} seeds)" if found["runs"] < seeds else ""
+    return f"{found['mean']:.0f}{spread}{arrow}{runs}".replace("-", "−")
 
 
 RENDER: dict[str, Callable[[Path], str]] = {

@@ -204,6 +204,24 @@ def test_the_summary_says_what_differs_from_l2_beyond_chance(module, tmp_path):
     assert heads["l2"]["end"]["half_width"] == pytest.approx(1.96, abs=0.01)
 
 
+def test_means_without_any_spread_are_compared_too(module):
+    beyond_chance = module("summary").beyond_chance
+    best = np.full(5, 500.0)
+    assert beyond_chance(best, best) == 0
+    assert beyond_chance(best, best - 1) == 1
+    assert beyond_chance(best, np.array([499.0, 500.0, 498.0, 500.0, 500.0])) == 0
+
+
+def test_the_picture_names_every_head_that_was_run(module, tmp_path):
+    run, summary = module("run"), module("summary")
+    for seed in run.SEEDS:
+        stored(tmp_path, run.Run("ppo", "Acrobot-v1", "two-hot", seed), -100.0 - seed)
+    stored(tmp_path, run.Run("dqn", "Acrobot-v1", "l2", 0), -90.0)
+    svg = summary.draw(tmp_path).decode()
+    assert {head for head in HEADS if f">{head}<" in svg} == {"l2", "two-hot"}
+    assert svg == summary.draw(tmp_path).decode()
+
+
 def test_the_summary_is_that_of_the_records(module):
     kept = json.loads((ROOT / "results" / "rl.json").read_text())
     assert module("summary").summary() == kept, "run benchmarks/rl/summary.py"

@@ -9,6 +9,7 @@ docs/figures/learning-curves.svg.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from softbins._core.figures import picture, style
 STORE = ROOT / "results" / "rl"
 WINDOWS = 20  # parts of a training: the points of a curve
 LAST = 2  # windows that count as its end
+FEWEST = 3  # seeds from which an interval is made
 COLORS = dict(zip(HEADS, ("#808080", "#E69F00", "#0072B2", "#009E73", "#CC79A7"), strict=True))
 
 Array = NDArray[np.float64]
@@ -50,13 +52,27 @@ def half_width(values: Array) -> Array:
 
 
 def score(values: Array, baseline: Array) -> Record:
-    """A mean over the seeds, its interval, and whether l2's is lower or higher beyond chance."""
+    """A mean over the seeds, its interval, and whether it is above (1) or below (-1) that of l2."""
     found = {"runs": len(values), "mean": round(float(values.mean()), 2)}
-    if len(values) < 2:
+    if len(values) < FEWEST:
         return found
-    test = stats.ttest_ind(values, baseline, equal_var=False)  # Welch's
-    beyond = bool(test.pvalue < 0.05) and int(np.sign(test.statistic))
-    return {**found, "half_width": round(float(half_width(values)), 2), "beside_l2": int(beyond)}
+    return {
+        **found,
+        "half_width": round(float(half_width(values)), 2),
+        "beside_l2": beyond_chance(values, baseline) if len(baseline) >= FEWEST else 0,
+    }
+
+
+def beyond_chance(values: Array, baseline: Array) -> int:
+    """The sign of the difference of two means if Welch's test at 5% finds one, else 0."""
+    spreads = values.std(ddof=1), baseline.std(ddof=1)
+    difference = values.mean() - baseline.mean()
+    if not any(spreads) or not difference:
+        return int(np.sign(difference))
+    parts = zip((values, baseline), spreads, strict=True)
+    moments = [number for part, spread in parts for number in (part.mean(), spread, len(part))]
+    test = stats.ttest_ind_from_stats(*moments, equal_var=False)
+    return int(np.sign(difference)) if test.pvalue < 0.05 else 0
 
 
 def summary(store: Path = STORE) -> Record:
@@ -88,26 +104,31 @@ def draw(store: Path = STORE) -> bytes:
         for row, algorithm in zip(grid, STEPS, strict=True):
             for axes, env in zip(row, ENVIRONMENTS, strict=True):
                 _draw_curves(axes, algorithm, env, store)
-        figure.legend(
-            *grid[0, 0].get_legend_handles_labels(),
-            loc="outside upper left",
-            ncols=len(HEADS),
-            frameon=False,
-        )
+        _add_legend(figure, grid)
         svg = picture(figure, "svg")
         plt.close(figure)
-    return svg
+    return re.sub(rb"(\d\.\d\d)\d+", rb"\1", svg)  # hundredths of a point are seen by nobody
+
+
+def _add_legend(figure: Any, grid: Any) -> None:
+    drawn: dict[str, Any] = {}
+    for axes in grid.flat:
+        drawn |= {line.get_label(): line for line in axes.get_lines()}
+    lines = [drawn[head] for head in HEADS if head in drawn]
+    figure.legend(handles=lines, loc="outside upper left", ncols=len(HEADS), frameon=False)
 
 
 def _draw_curves(axes: Any, algorithm: str, env: str, store: Path) -> None:
     steps = STEPS[algorithm] * (np.arange(WINDOWS) + 0.5) / WINDOWS / 1000
     for head in HEADS:
         values = curves(algorithm, env, head, store)
-        if len(values) < 2:
+        if not len(values):
             continue
-        mean, half = values.mean(0), half_width(values)
+        mean = values.mean(0)
         axes.plot(steps, mean, color=COLORS[head], linewidth=1.6, label=head)
-        axes.fill_between(steps, mean - half, mean + half, color=COLORS[head], alpha=0.13, lw=0)
+        if len(values) >= FEWEST:
+            ends = mean - half_width(values), mean + half_width(values)
+            axes.fill_between(steps, *ends, color=COLORS[head], alpha=0.13, lw=0)
     lowest, highest = (0, 500) if env.startswith("CartPole") else (-500, -50)
     axes.set_ylim(lowest, highest)
     axes.set_title(f"{algorithm.upper()} on {env}", loc="left", fontsize=10)
