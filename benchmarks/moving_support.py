@@ -6,7 +6,8 @@
 A small network sees new rows at every step. In "grows" the target becomes a thousand times as large
 over two thirds of the steps; in "jumps" it is moved by a hundred of its standard deviations half of
 the way. The error of a step is that of its rows before they are learnt from, as a share of the
-target's present standard deviation.
+target's present standard deviation. Also kept is how far the mean of a row moved at most when the
+support did, as a share of its length.
 """
 
 from __future__ import annotations
@@ -70,13 +71,22 @@ def target(x: Tensor, experiment: str, step: int) -> tuple[Tensor, float]:
     return plain * scale, deviation * scale
 
 
-def errors(method: str, experiment: str, seed: int) -> list[float]:
-    """The mean error of each block of steps."""
+@torch.no_grad()
+def change(head: HistogramHead, features: Tensor, y: Tensor) -> float:
+    """How far the means of some rows move with the support, if that moves for these targets."""
+    before = head(features).mean
+    if not head.observe(y):
+        return 0.0
+    return ((head(features).mean - before).abs().max() / (head.bins.high - head.bins.low)).item()
+
+
+def run(method: str, experiment: str, seed: int) -> tuple[list[float], float]:
+    """The mean error of each block of steps, and the largest change when a support moved."""
     torch.manual_seed(seed)
     body = nn.Sequential(nn.Linear(4, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU())
     last = METHODS[method]()
     optimizer = torch.optim.Adam([*body.parameters(), *last.parameters()], lr=LEARNING_RATE)
-    found = []
+    found, most = [], 0.0
     for step in range(STEPS):
         x = 2 * torch.rand(BATCH, 4) - 1
         y, deviation = target(x, experiment, step)
@@ -85,20 +95,23 @@ def errors(method: str, experiment: str, seed: int) -> list[float]:
             plain = isinstance(last, Normalized)
             predicted = last.predict(features) if plain else last(features).mean
             found.append((predicted - y).abs().mean().item() / deviation)
+        if method == "moving support":
+            most = max(most, change(last, features, y))
         optimizer.zero_grad()
         last.loss(features, y).backward()
         optimizer.step()
-    return torch.tensor(found).view(BLOCKS, -1).mean(-1).tolist()
+    return torch.tensor(found).view(BLOCKS, -1).mean(-1).tolist(), most
 
 
 def measured() -> dict[str, object]:
-    curves: dict[str, dict[str, list[list[float]]]] = {}
+    curves, changes = {}, {}
     for experiment in ("grows", "jumps"):
-        curves[experiment] = {
-            method: [errors(method, experiment, seed) for seed in range(SEEDS)]
-            for method in METHODS
+        runs = {
+            method: [run(method, experiment, seed) for seed in range(SEEDS)] for method in METHODS
         }
-    return {"steps": STEPS, "seeds": SEEDS, "curves": curves}
+        curves[experiment] = {name: [errors for errors, _ in each] for name, each in runs.items()}
+        changes[experiment] = [most for _, most in runs["moving support"]]
+    return {"steps": STEPS, "seeds": SEEDS, "curves": curves, "changes": changes}
 
 
 def draw(record: dict[str, object], path: Path) -> None:

@@ -76,7 +76,8 @@ def _inside(folder: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    shutil.copy(ROOT / "results" / "branches.svg", FIGURES)
+    for name in ("branches.svg", "moving_support.svg"):
+        shutil.copy(ROOT / "results" / name, FIGURES)
     for page in sorted((ROOT / "docs").glob("*.md")):
         if any("savefig" in code for code in blocks(page, "python")):
             pictures = draw(page)

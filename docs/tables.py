@@ -105,6 +105,27 @@ def loss_speed(results: Path) -> str:
     return table(["batch", *names, "softbins is"], rows)
 
 
+def moving_support(results: Path) -> str:
+    """Errors while a target grows or jumps: a row for each method."""
+    record = _record("moving_support", results)
+    curves = record["curves"]
+
+    def figures(runs: list[list[float]]) -> list[str]:
+        means = [sum(block) / len(runs) for block in zip(*runs, strict=True)]
+        return [f"{sum(means) / len(means):.3f}", f"{means[-1]:.3f}"]
+
+    rows = [
+        [method, *(text for found in curves.values() for text in figures(found[method]))]
+        for method in curves["grows"]
+    ]
+    head = [f"the target {name}: {part}" for name in curves for part in ("all steps", "at last")]
+    changes = max(max(runs) for runs in record["changes"].values())
+    note = (
+        f"When the support moved, no mean of a row moved by more than {changes:.0e} of its length."
+    )
+    return table([f"{record['seeds']} runs", *head], rows) + f"\n{note}\n"
+
+
 def accuracy(results: Path) -> str:
     """HistogramRegressor beside other regressors: a row for each of them."""
     record = _record("accuracy", results)
@@ -306,6 +327,7 @@ RENDER: dict[str, Callable[[Path], str]] = {
     "branches": branches,
     "heldout": heldout,
     "loss_speed": loss_speed,
+    "moving_support": moving_support,
     "onnx": onnx,
     "paper_cost": paper_cost,
     "prediction_speed": prediction_speed,

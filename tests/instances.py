@@ -68,6 +68,6 @@ ARRAY_TARGETS = [
 
 
 def array_cases():
-    """All bins, and two kinds of them with targets outside where they are."""
+    """All plain bins, and two kinds of them with targets outside where they are."""
     tails = [("years", "tail"), ("unequal", "tail")]
-    return [(bins, "clamp") for bins in BINS] + tails
+    return [(bins, "clamp") for bins in PLAIN_BINS] + tails

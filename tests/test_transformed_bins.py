@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from softbins import Bins, Gaussian, Histogram, HistogramLoss, TwoHot
+from softbins._core import array_weights
 
 BINS = {
     "DreamerV3": Bins.symlog(20.0, 255),
@@ -148,6 +149,12 @@ def test_a_checkpoint_carries_the_space(tmp_path):
 def test_uniform_logits_have_the_mean_zero_in_float32():
     mean = Histogram(BINS["DreamerV3"], logits=torch.zeros(2, 255)).mean
     assert mean.abs().max() < 1e-15
+
+
+def test_other_array_libraries_refuse_gaussians_on_them():
+    y, bins = torch.tensor([0.0]), BINS["few"]
+    with pytest.raises(ValueError, match="bins: Gaussian targets on .* need PyTorch; use TwoHot"):
+        array_weights.weights(None, y, bins, Gaussian(1.0), "float32")
 
 
 @pytest.mark.parametrize(

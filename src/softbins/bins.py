@@ -235,7 +235,7 @@ class Bins:
         --------
         >>> from softbins import Bins
         >>> Bins.symlog(20.0, 255)  # as in DreamerV3
-        Bins(255 transformed bins on [-5.24943e+08, 5.24943e+08])
+        Bins(255 transformed bins on [-5.24911e+08, 5.24911e+08])
         """
         if not 0 < limit < math.inf:
             raise ValueError(f"limit: need a positive finite number, got {limit}")

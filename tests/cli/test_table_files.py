@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import zipfile
 
 import numpy as np
@@ -164,6 +165,24 @@ def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(table_files, "read_csv", slowly)
     with pytest.raises(TableError, match="changed while it was read; try again when it is compl"):
+        read_table(path)
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_not_called_broken(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "1,2\n" * 1000)
+    real = table_files.read_csv
+
+    def cut(*arguments):
+        os.truncate(path, 2001)
+        return real(*arguments)
+
+    os.truncate(path, 2001)
+    with pytest.raises(TableError, match="row 500 has 1 cells"):
+        read_table(path)
+    path.write_text("a,b\n" + "1,2\n" * 1000)
+    monkeypatch.setattr(table_files, "read_csv", cut)
+    with pytest.raises(TableError, match="changed while it was read"):
         read_table(path)
 
 

@@ -5,7 +5,15 @@ import math
 
 import pytest
 
-from softbins._core.text import aligned, json_text, number_text, printable, shown, wrapped
+from softbins._core.text import (
+    aligned,
+    json_text,
+    number_text,
+    printable,
+    shortened,
+    shown,
+    wrapped,
+)
 
 
 def test_text_for_people_and_for_programs():
@@ -44,6 +52,12 @@ def test_one_column_is_wrapped_where_a_line_would_be_too_long():
         "           xx",
     ]
     assert wrapped(rows, 80, column=1) == aligned(rows)
+
+
+def test_long_names_keep_their_ends_which_tell_them_apart():
+    assert shortened("0123456789", 5) == "01…89"
+    assert shortened("0123456789", 6) == "012…89"
+    assert shortened("01234", 5) == "01234"
 
 
 def test_text_for_a_terminal_commands_nothing():

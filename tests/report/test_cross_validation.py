@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import torch
 from scoringrules import crps_ensemble
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold, cross_val_score
@@ -99,6 +100,23 @@ def test_a_library_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(ValueError, match="methods: lightgbm is not installed .* pip install light"):
         cross_validate(*data(10), "lightgbm")
+
+
+def test_plain_networks_are_trained_with_one_thread():
+    before, seen = torch.get_num_threads(), set()
+    torch.set_num_threads(2)
+    try:
+        cross_validate(
+            *data(30),
+            "hl-onebin",
+            folds=2,
+            epochs=2,
+            on_share=lambda share: seen.add(torch.get_num_threads()),
+        )
+        assert seen == {1}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 # Undertrained

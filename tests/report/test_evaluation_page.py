@@ -16,8 +16,9 @@ from softbins import Bins, Histogram, NeuralRegressor, load
 from softbins._core.text import shown
 from softbins.evaluation import Evaluation, evaluate
 from softbins.report.evaluation_figures import axis_scale, draw_densities, draw_predictions
-from softbins.report.evaluation_page import honesty_figures
+from softbins.report.evaluation_page import honesty_figures, worst_rows
 from softbins.report.page import figure_of
+from softbins.report.predictions_file import predictions_text
 from softbins.tabular.description import aggregator_of
 from softbins.tabular.summary import training_summary
 from tests.parsed_page import Page
@@ -90,6 +91,28 @@ def test_the_worst_rows_are_shown_with_their_values(found, text):
     expected = [row, y[row], found.mean[row], found.mean[row] - y[row], *found.interval[row]]
     assert [float(value) for value in shown_values[:6]] == pytest.approx(expected)
     assert sorted(map(float, shown_values[6:])) == pytest.approx(sorted(x.loc[row]))
+
+
+def test_rows_have_the_numbers_of_the_index():
+    y = np.array([1.0, 2.0, 5.0])
+    x = pd.DataFrame({"a": y}, index=[7, 3, 12])
+    judged = partial(Evaluation, None, y, y, distribution=None, interval=None, coverage=0.9)
+    assert judged(X=x).row_numbers == [7, 3, 12]
+    assert predictions_text(judged(X=x), 2).splitlines()[1:] == ["7,1,1,0", "3,2,2,0"]
+    named = worst_rows(judged(X=x), [])
+    assert [row[0] for row in named.rows] == [7, 3, 12]
+    assert named.caption.endswith("Rows have their numbers in the table.")
+    for other in (None, x.set_axis(list("abc")), x.set_axis([7, 7, 8]), y[:, None]):
+        assert judged(X=other).row_numbers == [0, 1, 2]
+    assert worst_rows(judged(), []).caption.endswith("Rows count from 0.")
+
+
+def test_a_number_that_many_targets_share_is_named_beside_the_figures(models):
+    x, y = table(40, seed=1)
+    lead = "50% of the targets are 0. Each of them counts as one point"
+    half = np.where(np.arange(40) % 2, y, 0.0)
+    assert lead in evaluate(models["equal bins"], x, half).page(quick=True)
+    assert "of the targets are" not in evaluate(models["equal bins"], x, y).page(quick=True)
 
 
 def test_every_figure_is_there_with_its_caption(text):
@@ -204,7 +227,7 @@ def test_densities_are_drawn_where_their_mass_is():
     wide = Bins.uniform(0, 1000, 2000)
     logits = -torch.square(wide.centers - torch.linspace(5, 20, 30)[:, None]).double()
     predicted = Histogram(wide, logits=logits)
-    figure = figure_of(partial(draw_densities, predicted, np.zeros(30)), 3.0, "white")
+    figure = figure_of(partial(draw_densities, predicted, np.zeros(30), range(30)), 3.0, "white")
     low, high = figure.axes[0].get_xlim()
     assert -1 < low < 6
     assert 19 < high < 25

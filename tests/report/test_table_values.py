@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from softbins import NeuralRegressor
-from softbins.report.table_values import groups_by_size, plain_text, shortened, table_columns
+from softbins.report.table_values import groups_by_size, plain_text, table_columns
 
 
 def columns(**values):
@@ -60,5 +60,3 @@ def test_places_are_rows_with_different_values_in_their_order():
 
 def test_text_is_fit_for_a_page():
     assert plain_text("a\x00b\nc\ud800d") == "a b c d"
-    assert shortened("0123456789", 5) == "0123…"
-    assert shortened("01234", 5) == "01234"

@@ -227,6 +227,17 @@ def test_the_worst_color_is_that_of_the_verdict():
     assert overall(found("unknown"))[0] == "unknown"
 
 
+def test_a_model_that_may_be_of_no_use_is_not_praised():
+    y = noise(40, 10.0, seed=1)
+    maybe, sure = constant_finding(y, noise(40, 8.0)), constant_finding(y, noise(40, 0.1))
+    assert (maybe.level, sure.level) == ("unknown", "good")
+    fine = Finding("intervals", "good", "The intervals are honest", "")
+    level, text = overall([maybe, fine])
+    assert level == "unknown"
+    assert text.startswith("Not clear yet whether this model is of use: maybe better than")
+    assert overall([sure, fine])[0] == "good"
+
+
 def test_every_question_that_can_be_asked_is_answered():
     whole = evaluate(tabular(), *table(60, seed=1)).verdict()
     assert [each.question for each in whole] == [

@@ -11,12 +11,13 @@ gives the weights of `TwoHot`.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from softbins._core.gaussian_masses import all_masses, slopes_of_masses
+from softbins._core.gaussian_masses import all_masses, inner_masses, slopes_of_masses
 from softbins._core.tensor_checks import is_traced
 from softbins.bins import Bins
 
@@ -32,7 +33,8 @@ KNOTS_PER_BIN = 16
 KNOTS_BEYOND = 200
 # Where the mean over places is no staircase, and no knot sees most of the bins.
 SIGMAS_OF_CURVE = (0.4, 20.0)
-MAX_NUMBERS_OF_CURVE = 20_000_000
+# So far a Gaussian reaches, in sigmas, when the curve is made.
+WINDOW_SIGMAS = 9.0
 MAX_CURVES = 8
 
 
@@ -73,7 +75,7 @@ def curve_of(bins: Bins, ratio: float) -> Curve | None:
     if known is not None or torch.compiler.is_compiling():
         return known
     low, high = SIGMAS_OF_CURVE
-    if not low <= ratio <= high or KNOTS_PER_BIN * bins.count**2 > MAX_NUMBERS_OF_CURVE:
+    if not low <= ratio <= high:
         return None
     if len(bins.curves) >= MAX_CURVES:
         bins.curves.clear()
@@ -83,16 +85,34 @@ def curve_of(bins: Bins, ratio: float) -> Curve | None:
 
 
 def _made_curve(bins: Bins, ratio: float) -> Curve:
-    edges, count, beyond = _even_edges(bins), bins.count, _room(torch.tensor(ratio))
-    inner = torch.linspace(0, count, KNOTS_PER_BIN * count + 1, dtype=edges.dtype)
+    count, beyond = bins.count, _room(torch.tensor(ratio))
+    inner = torch.linspace(0, count, KNOTS_PER_BIN * count + 1, dtype=torch.float64)
     # Slowly at first, then by a constant factor.
     outer = torch.expm1(torch.linspace(0, 1, KNOTS_BEYOND + 1)[1:].double() * (1 + beyond).log())
-    places = torch.cat([-outer.flip(0), inner, count + outer]).to(edges)
-    means, slopes = _mean_and_slope(places, torch.full_like(places, ratio).unsqueeze(-1), bins)
+    places = [part.to(bins.edges.device) for part in (-outer.flip(0), inner, count + outer)]
+    below, above = (
+        _mean_and_slope(part, torch.full_like(part, ratio).unsqueeze(-1), bins)
+        for part in (places[0], places[2])
+    )
+    inside = _mean_and_slope_inside(places[1], ratio, bins)
+    means, slopes = (torch.cat(parts) for parts in zip(below, inside, above, strict=True))
     # Far out, rounding may leave neighbours the same mean.
     rising = (means > means.cummax(0).values.roll(1)) & (slopes > 0)
     rising[0] = slopes[0] > 0
-    return Curve(means[rising], places[rising], 1 / slopes[rising])
+    return Curve(means[rising], torch.cat(places)[rising], 1 / slopes[rising])
+
+
+def _mean_and_slope_inside(place: Tensor, ratio: float, bins: Bins) -> tuple[Tensor, Tensor]:
+    """As `_mean_and_slope`, for places inside, from the few bins that a Gaussian reaches."""
+    half = min(math.ceil(WINDOW_SIGMAS * ratio) + 1, bins.count)
+    length = min(2 * half, bins.count)
+    start = (place.long() - half).clamp(0, bins.count - length).unsqueeze(-1)
+    number = start + torch.arange(length + 1, device=place.device)
+    masses, slopes = (
+        part(place.unsqueeze(-1), number.double(), ratio)
+        for part in (inner_masses, slopes_of_masses)
+    )
+    return _ratios(masses, slopes, bins.centers[number[:, :-1]])
 
 
 def _even_edges(bins: Bins) -> Tensor:
@@ -188,6 +208,11 @@ def _mean_and_slope(place: Tensor, sigma: Tensor, bins: Bins) -> tuple[Tensor, T
     """The mean of a Gaussian at each place (n,), and how fast it rises with the place."""
     edges, place = _even_edges(bins), place.unsqueeze(-1)
     masses, slopes = (part(place, edges, sigma) for part in (all_masses, slopes_of_masses))
+    return _ratios(masses, slopes, bins.centers)
+
+
+def _ratios(masses: Tensor, slopes: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean of masses (n, m), which are up to a factor, and its derivative."""
     total = masses.sum(-1)
-    mean = (masses @ bins.centers) / total
-    return mean, (slopes @ bins.centers - mean * slopes.sum(-1)) / total
+    mean = (masses * centers).sum(-1) / total
+    return mean, ((slopes * centers).sum(-1) - mean * slopes.sum(-1)) / total

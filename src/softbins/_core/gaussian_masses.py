@@ -37,5 +37,5 @@ def slopes_of_masses(y: Tensor, edges: Tensor, sigma: float | Tensor) -> Tensor:
 
 def _distances(y: Tensor, edges: Tensor, sigma: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The nearest point inside the edges, and in sigmas, how far from it y and the edges are."""
-    nearest = y.clamp(edges[0], edges[-1])
+    nearest = torch.minimum(torch.maximum(y, edges[..., :1]), edges[..., -1:])
     return nearest, (y - nearest).abs() / sigma, (edges - nearest).abs() / sigma

@@ -193,9 +193,14 @@ def _loss_and_gradient(
 ) -> tuple[Tensor, Tensor]:
     if len(y) <= ROWS_PER_BLOCK:
         gradient = torch.softmax(logits, -1)
-        return _block(logits, gradient, y, table, scale), gradient
-    gradient = torch.empty_like(logits)
-    return _blocks(logits, gradient, y, table, scale), gradient
+        result = _block(logits, gradient, y, table, scale)
+    else:
+        gradient = torch.empty_like(logits)
+        result = _blocks(logits, gradient, y, table, scale)
+    rest = table.rest(y)
+    if rest is not None:
+        result = _with_rest(result, logits, gradient, scale, *rest)
+    return result, gradient
 
 
 def _blocks(
@@ -228,11 +233,6 @@ def _block(
         # A bin that the network rules out costs nothing where the target has no weight.
         log_f.masked_fill_(torch.isneginf(log_f) & (negative >= 0), 0.0)
     gradient.scatter_add_(-1, window, negative)
-    rest = table.rest(y)
-    if rest is not None:
-        losses = log_f.mul_(negative).sum(-1)
-        losses.index_add_(0, rest[0], _rest(logits, gradient, *rest))
-        return losses if scale is None else _scaled(losses, gradient, scale)
     if scale is None:
         return log_f.mul_(negative).sum(-1)
     gradient.mul_(scale)
@@ -241,16 +241,23 @@ def _block(
     return log_f.mul_(negative).sum().mul_(scale)
 
 
-def _rest(logits: Tensor, gradient: Tensor, rows: Tensor, negative: Tensor) -> Tensor:
-    """The losses of rows that have their weights on all bins; adds those to the gradient."""
-    gradient.index_add_(0, rows, negative)
+def _with_rest(
+    result: Tensor,
+    logits: Tensor,
+    gradient: Tensor,
+    scale: Tensor | None,
+    rows: Tensor,
+    negative: Tensor,
+) -> Tensor:
+    """The losses, or their scaled sum, with those of rows that have their weights on all bins."""
     log_f = torch.log_softmax(logits[rows], -1)
-    return log_f.masked_fill_(torch.isneginf(log_f) & (negative >= 0), 0.0).mul_(negative).sum(-1)
-
-
-def _scaled(losses: Tensor, gradient: Tensor, scale: Tensor) -> Tensor:
-    gradient.mul_(scale)
-    return losses.sum().mul_(scale)
+    log_f.masked_fill_(torch.isneginf(log_f) & (negative >= 0), 0.0)
+    losses = log_f.mul_(negative).sum(-1)
+    if scale is None:
+        gradient.index_add_(0, rows, negative)
+        return result.index_add_(0, rows, losses)
+    gradient.index_add_(0, rows, negative.mul_(scale))
+    return result + losses.sum() * scale
 
 
 @lru_cache(maxsize=64)

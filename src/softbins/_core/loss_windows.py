@@ -41,7 +41,7 @@ SMALLEST_RATIO = 0.05
 # Windows have the length that is enough for so many of the bins.
 SHARE_OF_BINS = 0.95
 MAX_NUMBERS = 6_000_000
-# With fewer weights than this, the general way is as quick on unequal bins.
+# With fewer weights than this, one way for all targets costs less than two.
 MIN_WEIGHTS = 40_000
 
 
@@ -62,8 +62,8 @@ def windows_for(target: Target, bins: Bins, logits: Tensor, y: Tensor) -> Rows |
         return _for_sigmas(target, target.sigma, bins, y)
     if bins.transformed_step is not None:
         return _for_places(target, bins, y)
-    if bins.step is None and target.outside != "tail" and y.numel() * bins.count >= MIN_WEIGHTS:
-        table = _cell_table(bins, target)
+    if bins.step is None and target.outside != "tail":
+        table = _cell_table(bins, target, y.numel() * bins.count < MIN_WEIGHTS)
         return None if table is None else Rows(table, target.placed(y, bins).reshape(-1))
     return None
 
@@ -104,14 +104,10 @@ class SigmaWindows(NamedTuple):
 
     def lookup(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The bins of each target's window, and -p there."""
-        place, scale = rows.unbind(-1)
-        start = place.sub(self.half - 0.5).clamp_(0, self.bins - 2 * self.half).long()
-        edges = start.unsqueeze(-1) + torch.arange(2 * self.half + 1)
-        # Whole bins first: what is left of the way to the nearest edges then keeps its digits.
-        nearest = place.round()
-        z = (edges - nearest.unsqueeze(-1).long()).float()
-        z -= (place - nearest).float().unsqueeze(-1)
-        shares = torch.erf(z.mul_(scale.float().unsqueeze(-1)))
+        start = rows[:, :1].sub(self.half - 0.5).clamp_(0, self.bins - 2 * self.half).long()
+        edges = start + torch.arange(2 * self.half + 1)
+        # In float64 up to here: the way to the nearest edges keeps its digits.
+        shares = torch.erf(torch.sub(edges, rows[:, :1]).mul_(rows[:, 1:]).float())
         masses = shares[:, :-1] - shares[:, 1:]
         masses /= masses.sum(-1, keepdim=True).neg_()
         return edges[:, :-1], masses
@@ -181,15 +177,19 @@ class CellTable(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def _cell_table(bins: Bins, target: Gaussian) -> CellTable | None:
-    """The table of unequal bins, or None where it would be large or inexact."""
+def _cell_table(bins: Bins, target: Gaussian, complete: bool) -> CellTable | None:
+    """The table of unequal bins, or None where it would be large or inexact.
+
+    A `complete` one has windows that are long enough for all targets.
+    """
     sigmas = torch.ones_like(bins.widths) * target.sigma
     sigmas = sigmas * bins.widths if target.in_bins else sigmas
     counts = (NODES_PER_SIGMA * bins.widths / sigmas).ceil()
     reach = WINDOW_SIGMAS * sigmas
     begin = bins.locate(bins.edges[:-1] - reach)
     lengths = bins.locate(bins.edges[1:] + reach) - begin + 1
-    length = int(torch.quantile(lengths.double(), SHARE_OF_BINS).ceil())
+    share = 1.0 if complete else SHARE_OF_BINS
+    length = int(torch.quantile(lengths.double(), share).ceil())
     if 2 * length > bins.count or 3 * counts.sum() * length > MAX_NUMBERS:
         return None
     spacing = bins.widths / counts

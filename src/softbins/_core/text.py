@@ -41,6 +41,17 @@ def printable(text: str) -> str:
     )
 
 
+def shortened(text: str, limit: int) -> str:
+    """Beginning and end of a text that is too long for its place.
+
+    Names of many columns often begin alike, and differ in a number at their end.
+    """
+    if len(text) <= limit:
+        return text
+    end = (limit - 1) // 2
+    return f"{text[: limit - 1 - end]}…{text[len(text) - end :]}"
+
+
 def shown(value: Any) -> str:
     """A value as text for people: numbers with four digits, lists and dicts without brackets."""
     if isinstance(value, dict):

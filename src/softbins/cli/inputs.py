@@ -95,7 +95,10 @@ def read_features_and_target(
         table.frame = table.frame.drop(columns=target)
         taken = model_columns(table, model, reading)
         _say(path, table, taken)
-        return _rows(features_for_model(taken, model), known), y
+        x = features_for_model(taken, model)
+        if model.columns_.names is not None:
+            x.index = range(1, len(x) + 1)  # rows count from 1, as in all messages
+        return _rows(x, known), y
 
 
 def model_columns(table: Table, model: Any, reading: Reading) -> list[TakenColumn]:

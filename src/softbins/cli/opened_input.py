@@ -54,13 +54,32 @@ def opened_input(path: str | Path) -> Iterator[OpenedInput]:
         ):
             yield opened
         return
-    with _errors_in_one_line(), Path(path).open("rb") as file:
-        before = os.fstat(file.fileno())
-        with _plain(file, Path(path).name.lower()) as opened:
-            yield opened
+    name = Path(path).name.lower()
+    with (
+        _errors_in_one_line(),
+        Path(path).open("rb") as file,
+        _unchanged(path, file),
+        _plain(file, name) as opened,
+    ):
+        yield opened
+
+
+@contextmanager
+def _unchanged(path: str | Path, file: IO[bytes]) -> Iterator[None]:
+    """Raise if a file has changed when the block is over, whatever else seems wrong with it."""
+    before = os.fstat(file.fileno())
+
+    def check() -> None:
         after = os.stat(path)
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise TableError("changed while it was read; try again when it is complete")
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            raise TableError("changed while it was read; try again when it is complete")
+
+    try:
+        yield
+    except Exception:
+        check()
+        raise
+    check()
 
 
 @contextmanager

@@ -28,11 +28,15 @@ from softbins.tabular.defaults import Preset
 from softbins.tabular.histogram_regressor import HistogramRegressor
 
 Array = NDArray[np.float64]
-# The regressors of libraries that may be installed, and what keeps them quiet and repeatable.
+# The regressors of libraries that may be installed, and what keeps them quiet and repeatable. One
+# thread each, because threads that wait for each other count as seconds of the processor.
 LIBRARIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "lightgbm": ("LGBMRegressor", {"verbose": -1}),
-    "catboost": ("CatBoostRegressor", {"verbose": False, "allow_writing_files": False}),
-    "xgboost": ("XGBRegressor", {"verbosity": 0}),
+    "lightgbm": ("LGBMRegressor", {"verbose": -1, "n_jobs": 1}),
+    "catboost": (
+        "CatBoostRegressor",
+        {"verbose": False, "allow_writing_files": False, "thread_count": 1},
+    ),
+    "xgboost": ("XGBRegressor", {"verbosity": 0, "n_jobs": 1}),
 }
 
 

@@ -68,6 +68,22 @@ class Evaluation:
     coverage: float
     X: Any = None
 
+    @property
+    def row_numbers(self) -> list[int]:
+        """What the rows are called: their whole numbers in the index of X, or else 0, 1, ...
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from softbins.evaluation import Evaluation
+        >>> y = np.array([1.0, 2.0])
+        >>> Evaluation(None, y, y, distribution=None, interval=None, coverage=0.9).row_numbers
+        [0, 1]
+        """
+        index: Any = getattr(self.X, "index", None)  # of a list it is a method, polars has none
+        known = getattr(index, "dtype", None) == np.int64 and index.is_unique
+        return list(index.tolist()) if known else list(range(len(self.y)))
+
     def __repr__(self) -> str:
         of = "" if self.model is None else f" of {self.model.objective}"
         known = {name: value for name, value in self.scores().items() if value is not None}

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from softbins import plots
 from softbins._core.figures import ACTUAL, AREA, CALIBRATED, INK, add_legend
+from softbins._core.text import shortened
 from softbins.histogram import Histogram
 from softbins.report.dependence import Dependence
 from softbins.report.sampling_error import mean_range
-from softbins.report.table_values import Group, shortened
+from softbins.report.table_values import Group
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,12 +62,16 @@ def draw_predictions(y: Array, mean: Array, interval: Array | None, ax: Axes) ->
     add_legend(ax)
 
 
-def draw_densities(predicted: Histogram, y: Array, ax: Axes) -> None:
-    """Densities of some rows, with the axis where nearly all of what they hold is."""
+def draw_densities(predicted: Histogram, y: Array, numbers: Sequence[int], ax: Axes) -> None:
+    """Densities of some rows, with the axis where nearly all of what they hold is.
+
+    `numbers` (n,) are what all rows are called.
+    """
     order = predicted.mean.argsort(stable=True).numpy()
     places = np.linspace(DENSITIES_FROM, DENSITIES_TO, min(DENSITIES, len(order)))
     rows = order[(places * (len(order) - 1)).round().astype(int)].tolist()
     plots.densities(predicted, y, rows, ax)
+    ax.set_yticks(ax.get_yticks(), [str(numbers[row]) for row in rows])
     together = Histogram(predicted.bins, probs=predicted.probs[rows].double().mean(0))
     low, high = together.quantile([HIDDEN_MASS, 1 - HIDDEN_MASS]).tolist()
     room = 0.03 * (high - low)

@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softbins import plots
 from softbins._core.figures import Picture
-from softbins._core.text import percent_text, shown
+from softbins._core.text import number_text, percent_text, shortened, shown
 from softbins.report.cells import EncodedTable
 from softbins.report.dependence import column_dependence
 from softbins.report.evaluation_figures import (
@@ -24,17 +25,21 @@ from softbins.report.evaluation_figures import (
 from softbins.report.importance import Importance, column_importance
 from softbins.report.page import Download, Draw, Page, Section, Table, picture_of
 from softbins.report.predictions_file import predictions_text
-from softbins.report.table_values import TableColumn, groups_by_size, shortened, table_columns
+from softbins.report.table_values import TableColumn, groups_by_size, table_columns
+from softbins.report.verdict import has_spike
 from softbins.tabular.description import description
 from softbins.tabular.summary import training_summary
 
 if TYPE_CHECKING:
     from softbins.report.evaluation import Evaluation
 
+Array = NDArray[np.float64]
+
 MAX_GROUPS, MIN_ROWS_OF_GROUP = 6, 10
 COLUMNS_WITH_ERRORS, COLUMNS_WITH_DEPENDENCE = 3, 5
 WORST_ROWS, COLUMNS_OF_WORST_ROWS = 10, 8
 BARS = 10
+MAX_CHARACTERS_OF_HEAD = 24
 MAX_ROWS_IN_FILE = 100_000
 TITLES_AND_MEANINGS = {
     "mae": ("MAE", "Mean absolute error of the predicted means."),
@@ -50,7 +55,7 @@ CAPTIONS = {
     "predictions": "The targets of {drawn} of {rows} rows, evenly chosen by their predicted means, "
     "over these means{with_intervals}.",
     "densities": "Predicted densities of some rows, evenly chosen from low means to high ones and "
-    "drawn to the same height, with the true values. Rows count from 0. The axis shows where 98% "
+    "drawn to the same height, with the true values. {rows} The axis shows where 98% "
     "of what is drawn lies.",
     "reliability": "Share of targets in central intervals of the predicted distributions, against "
     "the probability of these intervals: on the diagonal if calibrated, below if too narrow.",
@@ -136,8 +141,9 @@ def _predictions(evaluation: Evaluation) -> Section:
     draw: Draw = partial(draw_predictions, y, evaluation.mean, interval)
     pictures = [picture_of(draw, "predictions", caption)]
     if evaluation.distribution is not None:
-        draw = partial(draw_densities, evaluation.distribution, y)
-        pictures.append(picture_of(draw, "densities", CAPTIONS["densities"]))
+        draw = partial(draw_densities, evaluation.distribution, y, evaluation.row_numbers)
+        caption = CAPTIONS["densities"].format(rows=_how_rows_count(evaluation))
+        pictures.append(picture_of(draw, "densities", caption))
     return Section("predicted", "Predicted and true", pictures=pictures)
 
 
@@ -160,7 +166,8 @@ def worst_rows(evaluation: Evaluation, columns: Sequence[TableColumn]) -> Table:
     errors = evaluation.mean - evaluation.y
     worst = np.argsort(-np.abs(errors), kind="stable")[:WORST_ROWS]
     head = ["Row", "True", "Predicted", "Error"]
-    parts = [worst, evaluation.y[worst], evaluation.mean[worst], errors[worst]]
+    numbers = np.array(evaluation.row_numbers)
+    parts = [numbers[worst], evaluation.y[worst], evaluation.mean[worst], errors[worst]]
     if evaluation.interval is not None:
         head += ["Low", "High"]
         parts += [*evaluation.interval[worst].T]
@@ -171,14 +178,33 @@ def worst_rows(evaluation: Evaluation, columns: Sequence[TableColumn]) -> Table:
             zip(*(part.tolist() for part in parts), strict=True), values, strict=True
         )
     ]
-    head += [shortened(column.name) for column in columns]
-    return Table(head, rows, f"The {len(rows)} rows with the largest errors. Rows count from 0.")
+    head += [shortened(column.name, MAX_CHARACTERS_OF_HEAD) for column in columns]
+    caption = f"The {len(rows)} rows with the largest errors. {_how_rows_count(evaluation)}"
+    return Table(head, rows, caption)
+
+
+def _how_rows_count(evaluation: Evaluation) -> str:
+    from_zero = list(evaluation.row_numbers) == list(range(len(evaluation.y)))
+    return "Rows count from 0." if from_zero else "Rows have their numbers in the table."
 
 
 def _honesty(evaluation: Evaluation) -> Section:
     figures = honesty_figures(evaluation)
     pictures = [picture_of(draw, name, CAPTIONS[name]) for name, draw in figures.items()]
-    return Section("honesty", "How honest the distributions are", pictures=pictures)
+    lead = _spike_text(evaluation.y) if pictures and has_spike(evaluation.y) else ""
+    return Section("honesty", "How honest the distributions are", pictures=pictures, lead=lead)
+
+
+def _spike_text(y: Array) -> str:
+    """What a number that many targets share does to figures of calibration."""
+    values, counts = np.unique(y, return_counts=True)
+    most = int(counts.argmax())
+    share, value = counts[most] / len(y), number_text(float(values[most]))
+    return (
+        f"{share:.0%} of the targets are {value}. Each of them counts as one point in the middle "
+        "of all the probability that is predicted there, so that both figures may leave the grey "
+        "areas although that probability is right."
+    )
 
 
 def honesty_figures(evaluation: Evaluation) -> dict[str, Draw]:

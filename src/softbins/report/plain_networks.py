@@ -19,6 +19,7 @@ from softbins.nn.stack import StackedMLP
 from softbins.nn.trainer import MemberData, Trainer
 from softbins.report.forecasts import COVERAGE, Forecast
 from softbins.report.splits import Split
+from softbins.tabular.device import one_thread
 from softbins.tabular.scaling import Scaling
 
 Array = NDArray[np.float64]
@@ -52,7 +53,9 @@ class PlainNetworks:
         found: dict[int, Forecast] = {}
         for folds in _folds_of_one_stack(splits, Settings().batch_size):
             start = time.process_time()
-            trainer = self._train([splits[fold] for fold in folds], folds, progress)
+            # Several threads would burn ten times as much, waiting for each other.
+            with one_thread():
+                trainer = self._train([splits[fold] for fold in folds], folds, progress)
             seconds = (time.process_time() - start) / len(folds)
             for member, fold in enumerate(folds):
                 history = [row for row in trainer.history if row["member"] == member]

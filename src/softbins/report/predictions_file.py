@@ -23,6 +23,7 @@ def predictions_text(evaluation: Evaluation, n_rows: int) -> str:
     numbers = np.column_stack([values[:n_rows] for values in columns.values()])
     lines = [",".join(["row", *columns])]
     lines += [
-        f"{row}," + ",".join(f"{v:.10g}" for v in each) for row, each in enumerate(numbers.tolist())
+        f"{row}," + ",".join(f"{v:.10g}" for v in each)
+        for row, each in zip(evaluation.row_numbers, numbers.tolist(), strict=False)
     ]
     return "\n".join(lines) + "\n"

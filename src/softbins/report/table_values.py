@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from softbins._core.text import number_text
+from softbins._core.text import number_text, shortened
 from softbins.report.moved_columns import column_label
 from softbins.tabular.frames import is_missing, read_columns, to_numbers
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-MAX_CHARACTERS, MAX_CHARACTERS_OF_NAME = 24, 60
+MAX_CHARACTERS_OF_NAME = 60
 MISSING = "missing"
 OTHERS = "others"
 
@@ -133,8 +133,3 @@ def value_text(value: Any, boolean: bool = False) -> str:
 def plain_text(text: str) -> str:
     """Text on one line, without characters that cannot be shown or stored."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]+", " ", text)
-
-
-def shortened(text: str, limit: int = MAX_CHARACTERS) -> str:
-    """The beginning of a text that is too long for its place."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

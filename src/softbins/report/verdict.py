@@ -71,6 +71,8 @@ OVERALL: dict[Level, str] = {
     "bad": "Do not rely on this model yet",
     "unknown": "These rows are too few to judge this model",
 }
+# Where the rows do not say whether it is better than no model at all, and nothing else is wrong.
+USE_NOT_CLEAR = "Not clear yet whether this model is of use"
 
 
 class Finding(NamedTuple):
@@ -130,8 +132,10 @@ def overall(found: Sequence[Finding]) -> tuple[Level, str]:
     if level == "unknown":
         return level, f"{OVERALL[level]}."
     if level == "good":
-        some = any(each.level == "unknown" for each in found)
-        return level, OVERALL[level] + (", as far as can be told." if some else ".")
+        open_ = [each for each in found if each.level == "unknown"]
+        if any(each.question == "constant" for each in open_):
+            return "unknown", f"{USE_NOT_CLEAR}: {'; '.join(_lowered(e.headline) for e in open_)}."
+        return level, OVERALL[level] + (", as far as can be told." if open_ else ".")
     return level, f"{OVERALL[level]}: {'; '.join(map(_lowered, reasons))}."
 
 
@@ -241,7 +245,7 @@ def intervals_finding(y: Array, interval: Array, coverage: float, model: Any) ->
     """Whether intervals (n, 2) hold as many targets as they promise."""
     inside = int(((interval[:, 0] <= y) & (y <= interval[:, 1])).sum())
     share, chance = inside / len(y), share_range(inside, len(y))
-    level = intervals_level(share, chance, coverage, _has_spike(y))
+    level = intervals_level(share, chance, coverage, has_spike(y))
     text = (
         f"{inside} of {len(y)} targets, {share:.0%}, lie in the intervals that were made for "
         f"{coverage:.0%}. With so many rows, chance leaves {chance.low:.0%} to {chance.high:.0%} "
@@ -263,7 +267,7 @@ def distributions_finding(y: Array, low: Array, high: Array, coverage: float) ->
     """Whether central intervals of the distributions hold as many targets as they promise."""
     inside = int(((low <= y) & (y <= high)).sum())
     share, chance = inside / len(y), share_range(inside, len(y))
-    level = intervals_level(share, chance, coverage, _has_spike(y))
+    level = intervals_level(share, chance, coverage, has_spike(y))
     sure = "too sure" if share < coverage else "not sure enough"
     headline = {
         "good": "The distributions are honest",
@@ -275,11 +279,14 @@ def distributions_finding(y: Array, low: Array, high: Array, coverage: float) ->
         f"{inside} of {len(y)} targets, {share:.0%}, lie in the central {coverage:.0%} of their "
         "distributions, from which densities, quantiles and samples are taken. "
     )
-    text += "The intervals are calibrated apart from them." if level == "fair" else ""
+    if level == "fair":
+        text += "The intervals are calibrated apart from them."
+    elif share > coverage and not chance.holds(coverage):
+        text += _reasons_for_wide(level)
     return Finding("distributions", level, headline[level], text.strip())
 
 
-def _has_spike(y: Array) -> bool:
+def has_spike(y: Array) -> bool:
     """Whether many targets are the same number, so that intervals hold more than they promise."""
     share = np.unique(y, return_counts=True)[1].max() / len(y)
     return bool(share > SPIKE_SHARE and len(y) > MIN_ROWS_FOR_SPIKE)

@@ -7,6 +7,7 @@ from html import escape
 from typing import NamedTuple
 
 from softbins._core.figures import ACTUAL, PREDICTED
+from softbins._core.text import shortened
 
 # In pixels. Bars go from the middle of their part to either side, with room for a number.
 WIDTH, NAMES, LINE, MARGIN, NUMBER = 560, 200, 20, 8, 56
@@ -55,9 +56,7 @@ def _bar(bar: Bar, top: int, largest: float) -> str:
     length = LONGEST * abs(bar.value) / largest
     positive = bar.value >= 0
     start, end = (MIDDLE, MIDDLE + length) if positive else (MIDDLE - length, MIDDLE - length)
-    name = bar.name
-    if len(name) > MAX_NAME_CHARACTERS:
-        name = name[: MAX_NAME_CHARACTERS - 1] + "…"
+    name = shortened(bar.name, MAX_NAME_CHARACTERS)
     return (
         f'<text x="{NAMES - MARGIN}" y="{top + 14}" text-anchor="end">{escape(name)}'
         f"<title>{escape(bar.name)}</title></text>"

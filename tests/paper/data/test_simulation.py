@@ -126,7 +126,8 @@ def test_full_size_ct_is_the_default_and_resembles_the_real_one():
     assert data.X.min() == lowest
     assert 0.99 < data.X.max() <= highest
     # Nothing lies between the mark of a cell outside the body and no tissue at all.
-    assert np.unique(data.X)[:2].tolist() == [lowest, 0]
+    assert (data.X == 0).any()
+    assert not ((lowest < data.X) & (data.X < 0)).any()
 
 
 # The 682 real slices, from head to chest, have (bone) 0.168 and 0.604, (air) 0.126 and 0.728.
@@ -189,6 +190,7 @@ def network_rmse(data, test_share, epochs):
     return rmse(network.predict(data.X[test]), data.y[test])
 
 
+@pytest.mark.slow
 def test_few_slices_are_hard_for_a_line_and_less_so_for_a_network():
     """Measured: linear 8.14 (8.1 to 9.2 over six seeds), network 4.25 after 6 epochs."""
     data = ct(10700)

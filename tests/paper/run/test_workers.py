@@ -129,7 +129,7 @@ def test_killed_again_and_again_the_same_command_ends_with_the_same_records(tmp_
     whole, cut = Store(tmp_path / "whole"), Store(tmp_path / "cut")
     run_all(runs, whole)
     reached = [0]
-    for _ in range(3):
+    for _ in range(2):
         process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(cut.folder)])
         # Each life gets further than the one before, or it would have begun from the start.
         wait_for(lambda: max(checkpoint_epochs(cut), default=0) > reached[-1])
