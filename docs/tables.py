@@ -291,6 +291,35 @@ def start_speed(results: Path) -> str:
     return table(["a new process has", "after"], rows)
 
 
+def rl_end(results: Path) -> str:
+    """Returns of every value head in the last part of training."""
+    return _returns(_record("rl", results), "end")
+
+
+def rl_whole(results: Path) -> str:
+    """Returns of every value head over the whole training: the sooner learnt, the higher."""
+    return _returns(_record("rl", results), "whole")
+
+
+def _returns(record: dict[str, Any], score: str) -> str:
+    heads = list(dict.fromkeys(head for row in record["rows"] for head in row["heads"]))
+    rows = []
+    for row in record["rows"]:
+        steps = f"{row['steps']:,}".replace(",", " ")
+        found = [row["heads"].get(head, {}).get(score) for head in heads]
+        cells = [_return(cell, record["seeds"]) if cell else "" for cell in found]
+        rows.append([f"{row['algorithm'].upper()}, {row['env']}, {steps} steps", *cells])
+    return table(["", *(f"`{head}`" for head in heads)], rows)
+
+
+def _return(found: dict[str, Any], seeds: int) -> str:
+    """A mean and its interval, with an arrow if it is above or below that of l2 beyond chance."""
+    arrow = {1: " ▲", 0: "", -1: " ▼"}[found.get("beside_l2", 0)]
+    spread = f" ± {found['half_width']:.0f}" if "half_width" in found else ""
+    runs = f" ({found['runs']} of {seeds} seeds)" if found["runs"] < seeds else ""
+    return f"{found['mean']:.0f}{spread}{arrow}{runs}".replace("-", "−")
+
+
 RENDER: dict[str, Callable[[Path], str]] = {
     "ablation": ablation,
     "accuracy": accuracy,
@@ -303,6 +332,8 @@ RENDER: dict[str, Callable[[Path], str]] = {
     "paper_cost": paper_cost,
     "prediction_speed": prediction_speed,
     "protocol": protocol,
+    "rl_end": rl_end,
+    "rl_whole": rl_whole,
     "serving": serving,
     "start_speed": start_speed,
     "training_speed": training_speed,

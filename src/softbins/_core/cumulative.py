@@ -17,7 +17,8 @@ from softbins.bins import Bins
 
 # The search for a mean ends where each is this exact, as a share of the mean distance from it.
 MEAN_TOLERANCE = 1e-9
-MAX_SEARCH_STEPS = 60
+MAX_SEARCH_STEPS = 120
+STEPS_WITH_STRETCHED_TAILS = 30
 STEPS_BEFORE_HALVING = 5
 EXPORTED_SEARCH_STEPS = 6
 LEAST_SLOPE = 1e-3
@@ -156,7 +157,8 @@ def _shifted_to(probs: Tensor, edges: Tensor, wanted: Tensor) -> Tensor:
     if torch.compiler.is_exporting():
         return _exported_search(cumulative, edges, wanted, by, span)
     allowed = MEAN_TOLERANCE * (probs * (centers - wanted.unsqueeze(-1)).abs()).sum(-1)
-    result, far = _search(cumulative, edges, wanted, by, span, allowed)
+    steps = STEPS_WITH_STRETCHED_TAILS
+    result, far = _search(cumulative, edges, wanted, by, span, allowed, steps)
     if len(far):
         everything = Span(edges[:1].expand(len(far)), edges[-1:].expand(len(far)))
         part = Cumulative(cumulative.below[far], cumulative.above[far])
@@ -201,6 +203,7 @@ def _search(
     by: Tensor,
     span: Span,
     allowed: Tensor,
+    steps: int = MAX_SEARCH_STEPS,
 ) -> tuple[Tensor, Tensor]:
     """Probabilities with means that are as near as allowed, and the rows of which they are not.
 
@@ -213,7 +216,7 @@ def _search(
     before, gap_before = torch.zeros_like(by), by
     result = _shifted(cumulative, edges, by, span)
     rows = torch.arange(len(by), device=by.device)
-    for step in range(MAX_SEARCH_STEPS):
+    for step in range(steps):
         gap = _gap(result[rows], centers, wanted[rows])
         far = gap.abs() > allowed[rows]
         rows, gap = rows[far], gap[far]
