@@ -23,11 +23,12 @@ from softbins.histogram import Histogram
 Array = NDArray[np.float64]
 
 MAX_LOG_ODDS = 700.0  # beyond which a probability is no float64
-MAX_FITTED_LOG_ODDS = 15.0  # rows that are further out count as if they were there
+MAX_FITTED_LOG_ODDS = 40.0  # rows that are further out count as if they were there
 POINTS_OF_A_JUMP = 16  # over which a target at an atom is spread
 MAX_KNOTS = 49
 ROWS_FOR_TWO_SIDES = 300  # about as many as tell how the two sides of forecasts differ
 MIN_ROWS = 10
+MAX_TAIL_STRETCH, ROWS_FOR_A_TAIL = 2, 50  # how much wilder than the middle tails may be
 MORE_ROUNDS = 2
 
 
@@ -89,7 +90,8 @@ class LogOddsMap:
         end = math.log(max(rows, 2))
         after = np.linspace(-end, end, _knots(rows))
         before = np.interp(after, np.log(level / (1 - level)), both)
-        return cls(tuple(_increasing(before).tolist()), tuple(after.tolist()))
+        before = _without_wild_tails(_increasing(before), after, rows)
+        return cls(tuple(before.tolist()), tuple(after.tolist()))
 
 
 @dataclass(frozen=True)
@@ -313,6 +315,20 @@ def _increasing(values: Array) -> Array:
     steps = 1e-9 * np.arange(len(values))
     result: Array = np.maximum.accumulate(values) + steps
     return result
+
+
+def _without_wild_tails(before: Array, after: Array, rows: float) -> Array:
+    """The knots, none much farther from the next than the middle ones are, if rows are few.
+
+    A single row that lies far out would otherwise have all forecasts reach out as far.
+    """
+    middle = np.interp([0.25, 0.75], 1 / (1 + np.exp(-after)), before)
+    usual = (middle[1] - middle[0]) * (after[1] - after[0]) / (2 * math.log(3))
+    most = MAX_TAIL_STRETCH * (1 + rows / ROWS_FOR_A_TAIL) * usual
+    half = len(before) // 2
+    steps = np.minimum(np.diff(before), max(most, 1e-9))
+    low, high = np.cumsum(steps[:half][::-1])[::-1], np.cumsum(steps[half:])
+    return np.concatenate([before[half] - low, before[half : half + 1], before[half] + high])
 
 
 def _weights(sample_weight: Any, rows: int) -> Array:

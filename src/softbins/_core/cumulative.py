@@ -22,6 +22,7 @@ STEPS_WITH_STRETCHED_TAILS = 30
 STEPS_BEFORE_HALVING = 5
 EXPORTED_SEARCH_STEPS = 6
 LEAST_SLOPE = 1e-3
+ROOM = 1.25  # for tails, as a multiple of a shift towards them
 TAIL = 0.05  # of a histogram's probability on either side, which may be stretched
 TINY = torch.finfo(torch.float64).tiny
 
@@ -116,11 +117,11 @@ class Span(NamedTuple):
 
 
 def _kept_shape(cumulative: Cumulative, edges: Tensor, by: Tensor) -> Span:
-    """The middle nine tenths, and room beside it for twice a distance (n,), if it can be had."""
+    """The middle nine tenths, if that leaves room beside it for the shift by a distance (n,)."""
     last = len(edges) - 1
     first = edges[((cumulative.below <= TAIL).sum(-1) - 1).clamp(0, last)]
     final = edges[(cumulative.above > TAIL).sum(-1).clamp(0, last)]
-    middle, room = _mean(cumulative.masses(), edges).squeeze(-1), 2 * by.abs()
+    middle, room = _mean(cumulative.masses(), edges).squeeze(-1), ROOM * by.abs()
     start = torch.minimum(torch.maximum(first, edges[0] + room), middle)
     return Span(start, torch.maximum(torch.minimum(final, edges[-1] - room), middle))
 

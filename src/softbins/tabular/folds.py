@@ -156,7 +156,7 @@ class Folds:
         rows = [self.rows_for(fold) for fold in range(len(self.parts))]
         fewest, most = min(map(len, rows)), max(map(len, rows))
         if math.ceil(fewest / batch_size) < math.ceil(most / batch_size):
-            close = most - fewest <= MAX_LOST_SHARE * most
+            close = most - fewest <= max(1, MAX_LOST_SHARE * most)
             rows = [_of_length(part, fewest if close else most) for part in rows]
         return [rows[fold] for fold in self.fold_of_member]
 
