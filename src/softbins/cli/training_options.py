@@ -12,7 +12,13 @@ from softbins.cli.options import COUNT, OBJECTIVES, POSITIVE, Command, epochs, l
 # The objective of HistogramRegressor; NeuralRegressor has all the others.
 DEFAULT_OBJECTIVE = "hl-gaussian"
 # Options that only the default objective has, by their parameters.
-DEFAULT_OBJECTIVE_ONLY = {"preset": "--preset", "trees": "--no-trees", "plain": "--plain"}
+DEFAULT_OBJECTIVE_ONLY = {
+    "preset": "--preset",
+    "trees": "--no-trees",
+    "groups": "--group",
+    "time": "--time",
+    "plain": "--plain",
+}
 CHOSEN_BY_ESTIMATOR: dict[str, Any] = {"default": None, "show_default": "chosen for the table"}
 
 TRAINING_OPTIONS = (
@@ -46,6 +52,13 @@ TRAINING_OPTIONS = (
         help="Hold rows out, keep the best epoch on them and calibrate; the default for "
         "hl-gaussian.",
     ),
+    option(
+        "--group",
+        "groups",
+        metavar="COLUMN",
+        help="Hold out rows of one value together, such as those of a patient; not a feature.",
+    ),
+    option("--time", metavar="COLUMN", help="Hold out later rows than those that are learnt from."),
     click.option("--no-trees", "trees", flag_value=False, default=None, help="Only networks."),
     click.option("--plain", is_flag=True, default=None, help="The paper's network, nothing more."),
     seed("random_state"),

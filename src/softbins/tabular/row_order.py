@@ -73,8 +73,8 @@ def _values(name: str, given: Any, X: Any) -> Any:
     frame = as_frame(X)
     columns = [] if frame is None else [str(column) for column in frame.columns]
     if given not in columns:
-        hint = did_you_mean(given, columns) or "give an array, or a data frame as X"
-        raise ValueError(f"{name}: X has no column {given!r}; {hint}")
+        hint = did_you_mean(given, columns) or "; give an array, or a data frame as X"
+        raise ValueError(f"{name}: X has no column {given!r}{hint}")
     return frame[given].to_numpy()
 
 
@@ -123,7 +123,7 @@ def _dates(values: NDArray[Any]) -> NDArray[Any]:
         return values.astype("datetime64[ns]")
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"time: {values[0]!r} is no date such as 2026-01-31; give dates or numbers"
+            f"time: {str(values[0])!r} is no date such as 2026-01-31; give dates or numbers"
         ) from error
 
 
@@ -134,8 +134,9 @@ def _check_length(name: str, values: NDArray[Any], rows: int) -> None:
 
 def _splits(folds: Any, X: Any, y: Any, groups: Any) -> Splits:
     """Pairs of training and held-out rows, of a splitter of scikit-learn or as they are."""
-    pairs = folds.split(X, y, groups) if hasattr(folds, "split") else folds
-    if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes)):
+    is_splitter = hasattr(folds, "split") and not isinstance(folds, str)
+    pairs = folds.split(X, y, groups) if is_splitter else folds
+    if not isinstance(pairs, Iterable) or isinstance(pairs, str):
         raise ValueError(f"folds: need a splitter or pairs of indices, got {folds!r}")
     try:
         found = [tuple(_indices(part, len(y)) for part in pair) for pair in pairs]

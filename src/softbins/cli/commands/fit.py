@@ -35,6 +35,7 @@ FEW_ROWS = 30
         "fit houses.parquet --target price -o houses.model --preset fast --max-seconds 60",
         "fit houses.csv --target price -o l2.model --objective l2 --hidden 128,128 --json",
         "fit houses.parquet --target price -o houses.model --cluster tcp://node1:8786",
+        "fit visits.csv --target cost -o visits.model --group patient",
         "fit export.xlsx --sheet sold --target price --drop id,note -o houses.model",
     )
 )
@@ -102,6 +103,14 @@ def _warn_of_few_rows(rows: int) -> None:
         )
 
 
+def _without_groups(x: Any, order: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The features without the column of groups, which says nothing of new ones."""
+    name = order.get("groups")
+    if name not in x.columns:
+        return x, order  # and if there is no such column, the estimator says so
+    return x.drop(columns=name), order | {"groups": x[name]}
+
+
 def _trained_model(x: Any, y: Any, options: dict[str, Any]) -> Any:
     with progress_bar(options["max_seconds"]) as update:
 
@@ -110,6 +119,8 @@ def _trained_model(x: Any, y: Any, options: dict[str, Any]) -> Any:
             update(epoch / epochs, "  ".join([f"epoch {epoch}/{epochs}", *errors]), seconds)
 
         given = options | {"n_jobs": options["n_jobs"] or ALL_CORES}
-        model = new_estimator(given, progress=show, on_interrupt="keep").fit(x, y)
+        order = {name: given.pop(name) for name in ("groups", "time")}
+        x, order = _without_groups(x, {name: by for name, by in order.items() if by is not None})
+        model = new_estimator(given, progress=show, on_interrupt="keep").fit(x, y, **order)
     # The bar is over, and a function could not be saved.
     return model.set_params(progress=False)
