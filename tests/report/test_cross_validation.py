@@ -60,7 +60,7 @@ def test_every_method_has_the_same_scores(method):
     for fold in found:
         assert (fold["coverage"] is not None) == has_distribution
         assert (fold["crps"] == fold["mae"]) == (not has_distribution)
-        # Sixteen rows calibrate networks that have hardly learnt: a wide distribution is all they say.
+        # Sixteen rows calibrate networks that have hardly learnt: they say little.
         assert 0 < fold["crps"] <= 1.2 * fold["mae"]
         assert fold["mae"] < fold["rmse"]
         assert fold["seconds"] >= 0
