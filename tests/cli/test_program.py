@@ -146,11 +146,6 @@ BAD = [
         "--raw: is about intervals; give --interval as well",
     ),
     (
-        # Two members have left out eight rows each.
-        ["predict", "some.model", "new.csv", "-o", "-", "--interval", "0.99"],
-        "coverage: 0.99 needs at least 99 held-out rows, got 16; hold out more, ask for at most",
-    ),
-    (
         ["predict", "some.model", "new.csv", "-o", "-", "--quantiles", "0.1,high"],
         "Invalid value for '--quantiles': 'high' is not a valid float.",
     ),

@@ -62,7 +62,8 @@ def test_options_become_parameters_and_all_others_keep_their_defaults(case, monk
         fitted.append(model)
         raise ValueError("seen")
 
-    monkeypatch.setattr(StackedRegressor, "fit", fit)
+    for kind in (HistogramRegressor, StackedRegressor):
+        monkeypatch.setattr(kind, "fit", fit)
     assert run(*WHERE, *asked, "--seed", "7").stderr.endswith("\nsoftbins: seen\n")
     (model,) = fitted
     assert type(model) is type(expected)

@@ -7,7 +7,6 @@ from typing import Any
 
 from softbins._core.text import finite
 from softbins.histogram import Histogram
-from softbins.serve.errors import RequestError
 from softbins.serve.request_reader import PredictRequest
 
 
@@ -36,7 +35,7 @@ def _predictions(model: Any, request: PredictRequest) -> list[dict[str, Any]]:
     means = model.predict(request.frame).tolist()
     if not model.objective_.has_distribution:
         return [{"mean": mean} for mean in means]
-    intervals = _intervals(model, request)
+    intervals = model.predict_interval(request.frame, request.coverage).tolist()
     levels = request.quantiles
     quantiles = model.predict_quantiles(request.frame, (0.5, *levels)).tolist()
     return [
@@ -48,13 +47,3 @@ def _predictions(model: Any, request: PredictRequest) -> list[dict[str, Any]]:
         }
         for mean, interval, (median, *values) in zip(means, intervals, quantiles, strict=True)
     ]
-
-
-def _intervals(model: Any, request: PredictRequest) -> list[list[float]]:
-    """Low and high ends, for a coverage that the model has held out enough rows for."""
-    try:
-        ends: list[list[float]] = model.predict_interval(request.frame, request.coverage).tolist()
-    except ValueError as error:
-        problem = str(error).removeprefix("coverage: ")
-        raise RequestError(422, problem, field="coverage") from error
-    return ends

@@ -84,15 +84,8 @@ class _Service:
         # Answered once, which also loads all that later requests need.
         example = {"rows": [example_row(fields)]}
         self.interface = self.pages.interface(
-            example, self._answer_or_error(example), self.has_distribution, limits
+            example, answer(model, self.reader.read(example)), self.has_distribution, limits
         )
-
-    def _answer_or_error(self, content: Any) -> dict[str, Any]:
-        """What is answered to a request, which few held-out rows make an error."""
-        try:
-            return answer(self.model, self.reader.read(content))
-        except RequestError as error:
-            return error.content
 
     def add_to(self, app: FastAPI) -> None:
         """Give an application the paths of the service."""

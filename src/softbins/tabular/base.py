@@ -180,7 +180,8 @@ class StackedRegressor(
         """
         predict = partial(self._distributions, calibrated=calibrated)
         parts = [part for block in self._in_blocks(X, predict) for part in block]
-        return Histogram(parts[0].bins, logits=torch.cat([part.logits for part in parts]))
+        with one_thread():
+            return Histogram(parts[0].bins, logits=torch.cat([part.logits for part in parts]))
 
     def predict_quantiles(self, X: Any, q: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Array:
         """Predict quantiles for each row.

@@ -128,7 +128,7 @@ class Folds:
     ) -> Self:
         """Folds that somebody has chosen, as pairs of training and held-out rows."""
         generator = torch.Generator().manual_seed(seed)
-        used = splits[-members:]
+        used = [(torch.from_numpy(a), torch.from_numpy(b)) for a, b in splits[-members:]]
         parts = [test[torch.randperm(len(test), generator=generator)] for _, test in used]
         return cls._of_parts(n_rows, parts, members, defaults, [train for train, _ in used])
 

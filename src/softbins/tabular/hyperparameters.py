@@ -64,10 +64,11 @@ class Hyperparameters:
     def support(self, y: Array) -> Support:
         """The values that targets can have: what they show, if bins may adapt and are calibrated.
 
-        Bounds that the user knows count in any case.
+        Bounds that the user knows count in any case. Where the mean comes from the same bins, none
+        are cut off: it would be off next to the ends.
         """
         _check_bounds(y, self.lower, self.upper)
-        if self.adaptive_bins and self.early_stopping:
+        if self.adaptive_bins and self.early_stopping and self.blur is not None:
             return Support.of(y, self.lower, self.upper, self.defaults.support)
         return Support(self.lower, self.upper)
 

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from softbins._core.text import did_you_mean
 from softbins.tabular.frames import as_frame
 
 Array = NDArray[np.float64]
-Splits = list[tuple[Tensor, Tensor]]
+Index = NDArray[np.int64]
+Splits = list[tuple[Index, Index]]
 
 
 @dataclass(frozen=True)
@@ -147,15 +146,15 @@ def _splits(folds: Any, X: Any, y: Any, groups: Any) -> Splits:
     for number, (train, test) in enumerate(found):
         if len(train) == 0 or len(test) == 0:
             raise ValueError(f"folds: pair {number} has no rows on one of its sides")
-        if len(np.intersect1d(train.numpy(), test.numpy())):
+        if len(np.intersect1d(train, test)):
             raise ValueError(f"folds: pair {number} has rows on both of its sides")
     return [(train, test) for train, test in found]
 
 
-def _indices(part: Any, rows: int) -> Tensor:
+def _indices(part: Any, rows: int) -> Index:
     index = np.asarray(part)
     if index.dtype == bool:
         index = np.flatnonzero(index)
     if len(index) and not (index.dtype.kind in "iu" and 0 <= index.min() <= index.max() < rows):
         raise ValueError(f"need whole numbers from 0 to {rows - 1}")
-    return torch.from_numpy(index.astype(np.int64))
+    return index.astype(np.int64)

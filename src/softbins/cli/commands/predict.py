@@ -135,22 +135,12 @@ def _one_row_text(model: Any, x: Any, options: dict[str, Any]) -> str:
     if not model.objective_.has_distribution:
         return aligned(lines)
     coverage, levels = options["interval"] or COVERAGE, options["quantiles"] or ()
-    raw = options["raw"] or (options["interval"] is None and not _is_calibrated(model, x))
-    asked = options | {"interval": coverage, "output": "median", "raw": raw}
+    asked = options | {"interval": coverage, "output": "median"}
     found = predictions(model, x, **asked).values()
     median, low, high, *quantiles = (number_text(float(column[0])) for column in found)
-    title = f"{percent_text(coverage)}% interval{', raw' if raw else ''}"
+    title = f"{percent_text(coverage)}% interval{', raw' if options['raw'] else ''}"
     lines += [["median", median], [title, f"{low} to {high}"]]
     lines += [[f"quantile {q:g}", value] for q, value in zip(levels, quantiles, strict=True)]
     density = model.predict_distribution(x)
     drawing = density_lines(density.bins.edges, density.probs[0], sys.stdout.encoding)
     return "\n".join([aligned(lines), "", *drawing])
-
-
-def _is_calibrated(model: Any, x: Any) -> bool:
-    """Whether enough rows were held out for an interval that nobody has asked for."""
-    try:
-        model.predict_interval(x, COVERAGE)
-    except ValueError:
-        return False
-    return True
