@@ -23,6 +23,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_all_commands_take_dates(folder):
     found = succeeds("fit", "t.csv", "--target", "price", "-o", "m", *HOW, "--json")
     assert json.loads(found.stdout)["kinds"] == {"date": 1, "time": 1, "ignored": 1}

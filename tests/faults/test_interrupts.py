@@ -65,6 +65,7 @@ def random_delays(seed, count):
     return [LONGEST_DELAY * generator.random() ** 3 for _ in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 def test_an_interrupt_at_some_moments_is_one_line(tmp_path):
     check_delays([0.0, 0.01, *random_delays(seed=0, count=4)], tmp_path)

@@ -43,6 +43,7 @@ def assert_same_tests_pass(*chosen, **how):
     assert "skipped" not in shown
 
 
+@pytest.mark.slow
 def test_the_jax_backend_agrees_trains_and_saves():
     assert_same_tests_pass("-k", "unequal-tail or training or file", KERAS_BACKEND="jax")
 

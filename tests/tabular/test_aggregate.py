@@ -159,7 +159,7 @@ def test_the_distribution_has_the_mean_that_is_predicted():
     predicted = finish.mean(Outputs(outputs, trees))
     members = Histogram(BINS, logits=outputs).mean.mean(0)
     expected = (1 - finish.tree_share) * members + finish.tree_share * torch.from_numpy(trees)
-    torch.testing.assert_close(predicted, expected)
+    torch.testing.assert_close(predicted, expected + finish.offset)
     distribution = finish.distribution(Outputs(outputs, trees))
     torch.testing.assert_close(distribution.mean, predicted, rtol=0, atol=1e-8)
 
@@ -257,8 +257,9 @@ def test_some_rows_at_a_time_give_what_all_at_once_give(rows, monkeypatch):
     outputs = torch.stack([forecasts(mean + shift, 1.0) for shift in (-0.1, 0.2)])
     found = []
     for size in (rows, len(y)):
-        monkeypatch.setattr(sharpness, "CHUNK_NUMBERS", size * BINS.count * 2)
-        finish = fit_members(outputs, y, (y + 0.2).numpy(), ensemble_size=8)
+        monkeypatch.setattr(sharpness, "CHUNK_NUMBERS", size * BINS.count * 4)
+        trees = (y + 0.2 * torch.cos(torch.arange(300.0))).numpy()
+        finish = fit_members(outputs, y, trees, ensemble_size=8)
         chunks = finish.chunks(Outputs(outputs, y.numpy()))
         assert {chunk.members.shape[1] for chunk in chunks[:-1]} == (
             {size} if size < 300 else set()

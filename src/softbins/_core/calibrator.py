@@ -121,7 +121,7 @@ class Calibrator:
     >>> honest = Calibrator.fit(vague, torch.randn(1000)).apply(vague[0])
     >>> low, high = honest.interval(0.9)
     >>> round(low.item(), 1), round(high.item(), 1)
-    (-1.6, 1.6)
+    (-1.6, 1.7)
     """
 
     overall: LogOddsMap

@@ -33,6 +33,9 @@ from softbins.tabular.sharpness import choose_splits, rows_per_chunk, split_bins
 
 Array = NDArray[np.float64]
 
+ERRORS_BEYOND_CHANCE = 4.0  # standard errors that a mean error has to have to be undone
+MAX_LEFT_OF_ERROR = 0.9  # of the mean absolute error, once the mean error is undone
+
 
 @dataclass(frozen=True)
 class Outputs:
@@ -78,8 +81,9 @@ class Outputs:
 class Aggregator:
     """Turns outputs of members and trees into one distribution for each row.
 
-    `tree_share` is the weight of the trees in the mean. Bins are cut into `bin_splits` parts,
-    cumulative probabilities mapped by `calibration`, and histograms moved to the mean. If
+    `tree_share` is the weight of the trees in the mean, and `offset` is added to it. Bins are cut
+    into `bin_splits` parts, cumulative probabilities mapped by `calibration`, and histograms moved
+    to the mean. If
     `is_lattice`, bins are cells about the only values that there are. `rows` held-out rows have
     told all this, or fewer where older ones are forgotten.
     """
@@ -90,6 +94,7 @@ class Aggregator:
     calibration: LogOddsMap | None = None
     is_lattice: bool = False
     rows: float = 0
+    offset: float = 0.0
 
     @classmethod
     def fit(
@@ -112,9 +117,11 @@ class Aggregator:
         mean = outputs.mean(objective)
         share = _tree_share(mean, outputs.trees, y, weight, defaults.trees.min_gain)
         mean = _blend(mean, outputs, share)
+        offset = _certain_offset(y - mean, weight)
+        mean = (mean + offset).clamp(objective.low, objective.high)
         bins = distribution_part(objective).bins
         splits = 1 if is_lattice else choose_splits(bins, mean, y, max_bin_splits)
-        first = cls(objective, share, splits, None, is_lattice, len(y))
+        first = cls(objective, share, splits, None, is_lattice, len(y), offset)
         error = first._expected_error(outputs, y, ensemble_size, defaults.calibration)
         return first._calibrated(outputs, y, weight, error, defaults.calibration)
 
@@ -191,7 +198,10 @@ class Aggregator:
 
     def mean(self, outputs: Outputs) -> Tensor:
         """Predicted means (n,)."""
-        return _blend(outputs.mean(self.objective), outputs, self.tree_share)
+        mean = _blend(outputs.mean(self.objective), outputs, self.tree_share)
+        if self.offset == 0:
+            return mean
+        return (mean + self.offset).clamp(self.objective.low, self.objective.high)
 
     def distribution(self, outputs: Outputs, is_calibrated: bool = True) -> Histogram:
         """Predicted distributions, whose means are those of `mean`."""
@@ -217,6 +227,7 @@ class Aggregator:
             "bin_splits": self.bin_splits,
             "is_lattice": self.is_lattice,
             "rows": self.rows,
+            "offset": self.offset,
             "calibration": own and {"before": list(own.before), "after": list(own.after)},
         }
 
@@ -231,6 +242,7 @@ class Aggregator:
             calibration=knots and LogOddsMap(tuple(knots["before"]), tuple(knots["after"])),
             is_lattice=header["is_lattice"],
             rows=header["rows"],
+            offset=header.get("offset", 0.0),
         )
 
 
@@ -238,6 +250,20 @@ def _blend(mean: Tensor, outputs: Outputs, tree_share: float) -> Tensor:
     if outputs.trees is None or tree_share == 0:
         return mean
     return torch.lerp(mean, torch.as_tensor(outputs.trees), tree_share)
+
+
+def _certain_offset(error: Tensor, weight: Tensor | None) -> float:
+    """The mean error, if it is no chance: networks that hardly learnt err to one side.
+
+    A distribution that is moved to such a mean could not be calibrated.
+    """
+    weights = torch.ones_like(error) if weight is None else weight
+    mean = ((weights * error).sum() / weights.sum()).item()
+    rows = (weights.sum().square() / weights.square().sum()).item()
+    chance = error.std(correction=0).item() / math.sqrt(rows)
+    before, after = ((weights * part.abs()).sum() for part in (error, error - mean))
+    certain = abs(mean) > ERRORS_BEYOND_CHANCE * chance and after < MAX_LEFT_OF_ERROR * before
+    return mean if certain else 0.0
 
 
 def _tree_share(

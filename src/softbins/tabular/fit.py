@@ -157,7 +157,7 @@ def choose_objective(
         bins, sigma = choose_bins(data, chosen, trees, bins, sigma)
     check_range(y, bins.low, bins.high)
     bias = bias_of_bins(histogram_objective(bins, sigma), y)
-    if chosen.blur is None:
+    if chosen.warns_of_bias and bins.atoms is None:
         warn_of_bias(bias, y)
     sharp = histogram_objective(bins.with_bias(bias), sigma)
     if chosen.blur is None:

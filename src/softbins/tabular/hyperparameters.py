@@ -61,6 +61,12 @@ class Hyperparameters:
         given = isinstance(self.bins, Bins)
         return 1 if given else self.defaults.calibration.max_bin_splits
 
+    @property
+    def warns_of_bias(self) -> bool:
+        """Whether bins that move means are somebody's choice: not if they only end at a bound."""
+        bounded = self.lower is not None or self.upper is not None
+        return not bounded and (self.blur is None or not self.adaptive_bins)
+
     def support(self, y: Array) -> Support:
         """The values that targets can have: what they show, if bins may adapt and are calibrated.
 

@@ -158,9 +158,10 @@ AGGREGATOR = Fields(
         "tree_share": Number(0, 1),
         "bin_splits": Whole(1, MAX_BIN_SPLITS),
         "is_lattice": OneOf((False, True)),
-        "rows": NOT_NEGATIVE,
+        "rows": POSITIVE,
         "calibration": Optional(Fields({"before": KNOTS, "after": KNOTS})),
-    }
+    },
+    optional={"offset": Number(-MAX_TARGET, MAX_TARGET)},
 )
 NETWORK = Fields({"hidden": COUNTS, "members": COUNT, "embedded": ListOf(Whole())})
 

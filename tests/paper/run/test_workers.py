@@ -124,6 +124,7 @@ def checkpoint_epochs(store):
     return [read(path)[0]["epoch"] for path in store.folder.glob("running/*.checkpoint")]
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_the_same_command_ends_with_the_same_records(tmp_path, monkeypatch):
     runs = method_runs("bike", "hl-gaussian", LONG) + curve_runs("bike", "l2", LONG)
     whole, cut = Store(tmp_path / "whole"), Store(tmp_path / "cut")
