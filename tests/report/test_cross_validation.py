@@ -50,7 +50,7 @@ def test_regressors_of_scikit_learn_are_cross_validated_as_it_does_it(method, mo
 @pytest.mark.usefixtures("_small_regressor")
 @pytest.mark.parametrize("method", [*ESTIMATORS, "l2", "mdn"])
 def test_every_method_has_the_same_scores(method):
-    x, y = data(60)
+    x, y = data(160)
     told = []
     found, late = cross_validate(x, y, method, folds=2, epochs=2, on_share=told.append)
     assert all(
@@ -60,9 +60,7 @@ def test_every_method_has_the_same_scores(method):
     for fold in found:
         assert (fold["coverage"] is not None) == has_distribution
         assert (fold["crps"] == fold["mae"]) == (not has_distribution)
-        # Sixteen rows calibrate networks that have hardly learnt: they say little.
-        assert 0 < fold["crps"] <= 1.2 * fold["mae"]
-        assert fold["mae"] < fold["rmse"]
+        assert 0 < fold["crps"] <= fold["mae"] < fold["rmse"]
         assert fold["seconds"] >= 0
     assert told == sorted(told)
     assert told[-1] == 1.0

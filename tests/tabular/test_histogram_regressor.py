@@ -312,8 +312,10 @@ def test_calibrated_intervals_cover(monkeypatch, trees):
 
 def test_bias_is_known_and_small(fitted):
     for name in OPTIONS.keys() - {"constant target"}:
+        bins = fitted[name].bins_
         # Bins that end at a bound cost more next to it, where the mean comes from other bins.
-        assert sum(fitted[name].bins_.bias) < 0.02 * OPTIONS[name][0]()[1].std()
+        share = 0.02 if bins.low == 0 else 0.01
+        assert sum(bins.bias) < share * OPTIONS[name][0]()[1].std()
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])

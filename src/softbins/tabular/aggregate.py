@@ -33,9 +33,6 @@ from softbins.tabular.sharpness import choose_splits, rows_per_chunk, split_bins
 
 Array = NDArray[np.float64]
 
-ERRORS_BEYOND_CHANCE = 4.0  # standard errors that a mean error has to have to be undone
-MAX_LEFT_OF_ERROR = 0.9  # of the mean absolute error, once the mean error is undone
-
 
 @dataclass(frozen=True)
 class Outputs:
@@ -83,9 +80,8 @@ class Aggregator:
 
     `tree_share` is the weight of the trees in the mean, and `offset` is added to it. Bins are cut
     into `bin_splits` parts, cumulative probabilities mapped by `calibration`, and histograms moved
-    to the mean. If
-    `is_lattice`, bins are cells about the only values that there are. `rows` held-out rows have
-    told all this, or fewer where older ones are forgotten.
+    to the mean. If `is_lattice`, bins are cells about the only values that there are. `rows`
+    held-out rows have told all this, or fewer where older ones are forgotten.
     """
 
     objective: Objective = field(compare=False)
@@ -116,14 +112,15 @@ class Aggregator:
         """
         mean = outputs.mean(objective)
         share = _tree_share(mean, outputs.trees, y, weight, defaults.trees.min_gain)
-        mean = _blend(mean, outputs, share)
-        offset = _certain_offset(y - mean, weight)
-        mean = (mean + offset).clamp(objective.low, objective.high)
-        bins = distribution_part(objective).bins
-        splits = 1 if is_lattice else choose_splits(bins, mean, y, max_bin_splits)
-        first = cls(objective, share, splits, None, is_lattice, len(y), offset)
-        error = first._expected_error(outputs, y, ensemble_size, defaults.calibration)
-        return first._calibrated(outputs, y, weight, error, defaults.calibration)
+        error = y - _blend(mean, outputs, share)
+        offset = _certain_offset(error, weight, defaults.calibration)
+        first = cls(objective, share, 1, None, is_lattice, len(y), offset)
+        if not is_lattice:
+            bins = distribution_part(objective).bins
+            splits = choose_splits(bins, first.mean(outputs), y, max_bin_splits)
+            first = replace(first, bin_splits=splits)
+        expected = first._expected_error(outputs, y, ensemble_size, defaults.calibration)
+        return first._calibrated(outputs, y, weight, expected, defaults.calibration)
 
     def _expected_error(
         self, outputs: Outputs, y: Tensor, ensemble_size: int, defaults: CalibrationDefaults
@@ -252,7 +249,7 @@ def _blend(mean: Tensor, outputs: Outputs, tree_share: float) -> Tensor:
     return torch.lerp(mean, torch.as_tensor(outputs.trees), tree_share)
 
 
-def _certain_offset(error: Tensor, weight: Tensor | None) -> float:
+def _certain_offset(error: Tensor, weight: Tensor | None, defaults: CalibrationDefaults) -> float:
     """The mean error, if it is no chance: networks that hardly learnt err to one side.
 
     A distribution that is moved to such a mean could not be calibrated.
@@ -262,8 +259,8 @@ def _certain_offset(error: Tensor, weight: Tensor | None) -> float:
     rows = (weights.sum().square() / weights.square().sum()).item()
     chance = error.std(correction=0).item() / math.sqrt(rows)
     before, after = ((weights * part.abs()).sum() for part in (error, error - mean))
-    certain = abs(mean) > ERRORS_BEYOND_CHANCE * chance and after < MAX_LEFT_OF_ERROR * before
-    return mean if certain else 0.0
+    is_no_chance = abs(mean) > defaults.min_offset_deviations * chance
+    return mean if is_no_chance and after < defaults.max_error_after_offset * before else 0.0
 
 
 def _tree_share(
