@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-MAX_STEPS, STEPS_IN_EXPORT = 60, 20
+MAX_STEPS, STEPS_IN_EXPORT = 60, 40
 TOLERANCE = 1e-12  # of the mean, as a share of the range of the centers
 LEAST = 1e-300  # probability that is left to every bin, so that any mean can be had
 MAX_TILT = 1e12
