@@ -76,6 +76,9 @@ VARIANTS = (
     Variant("embeddings", parameters={"embeddings": False}),
     Variant("Muon", parameters={"optimizer": "adam", "learning_rate": 0.01}),
     Variant("trees", parameters={"trees": False}),
+    Variant("Gaussian process", parameters={"gaussian_process": False}),
+    Variant("errors of networks that count more", defaults=_with("blend", flattering_rows=0.0)),
+    Variant("robust shares", defaults=_with("blend", max_error=math.inf)),
     Variant(
         "calibration",
         replaced={"softbins.tabular.aggregate.fit_calibration": lambda *_: None},

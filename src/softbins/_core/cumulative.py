@@ -20,7 +20,8 @@ MEAN_TOLERANCE = 1e-9
 MAX_SEARCH_STEPS = 120
 STEPS_WITH_STRETCHED_TAILS = 30
 STEPS_BEFORE_HALVING = 5
-EXPORTED_SEARCH_STEPS = 6
+EXPORTED_SEARCH_STEPS = 20
+EXPORTED_TOLERANCE = 1e3  # times as far from a mean may be what so few steps have found
 LEAST_SLOPE = 1e-3
 ROOM = 1.25  # for tails, as a multiple of a shift towards them
 TAIL = 0.05  # of a histogram's probability on either side, which may be stretched
@@ -155,9 +156,13 @@ def _shifted_to(probs: Tensor, edges: Tensor, wanted: Tensor) -> Tensor:
     centers = edges[:-1] + edges.diff() / 2
     cumulative, by = Cumulative.of(probs), _gap(probs, centers, wanted)
     span = _kept_shape(cumulative, edges, by)
-    if torch.compiler.is_exporting():
-        return _exported_search(cumulative, edges, wanted, by, span)
     allowed = MEAN_TOLERANCE * (probs * (centers - wanted.unsqueeze(-1)).abs()).sum(-1)
+    if torch.compiler.is_exporting():
+        result = _exported_search(cumulative, edges, wanted, by, span)
+        is_far = _gap(result, centers, wanted).abs() > EXPORTED_TOLERANCE * allowed
+        ends = Span(edges[:1].expand_as(by), edges[-1:].expand_as(by))
+        other = _exported_search(cumulative, edges, wanted, by, ends)
+        return torch.where(is_far.unsqueeze(-1), other, result)
     steps = STEPS_WITH_STRETCHED_TAILS
     result, far = _search(cumulative, edges, wanted, by, span, allowed, steps)
     if len(far):
