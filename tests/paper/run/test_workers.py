@@ -84,7 +84,7 @@ def test_two_processes_on_one_store_share_the_work_and_heal_it_once(tmp_path, sc
     damaged[0].parent.mkdir(parents=True)
     for path in damaged:
         path.write_text("garbage")
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # which has imported everything already
     processes = [
         context.Process(
             target=_run_in_background, args=(tmp_path / "shared", runs, tmp_path / name)
