@@ -2,16 +2,16 @@
 
 import copy
 import math
-import os
 import socket
-import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from torch import nn
+from torch import distributed, nn
 
 from softbins import Bins, Gaussian, HistogramHead
+from tests.forked import in_a_fork
 
 START = Bins.uniform(-1.0, 1.0, 40)
 
@@ -165,45 +165,31 @@ def test_it_works_in_a_compiled_network_and_under_autocast():
     assert head.support.recent.dtype == head.bins.edges.dtype == torch.float64
 
 
-PROCESSES = """
-import sys
-import torch
-import torch.distributed as dist
-from softbins import Bins, Gaussian, HistogramHead
-
-rank = int(sys.argv[1])
-dist.init_process_group("gloo", init_method=sys.argv[2], rank=rank, world_size=2)
-torch.manual_seed(0)
-head = HistogramHead(8, Bins.uniform(-1.0, 1.0, 40), Gaussian.of_bins(0.75), spare=40)
-for far in ([0.5], [9.0], [3.0]):
-    head.observe(torch.tensor(far if rank else [-0.5, -2.0]))
-try:
-    head.observe(torch.tensor([float("nan") if rank else 1e3]))
-except ValueError as error:
-    print(error)
-print(head.bins.edges.tolist(), head.linear.weight.sum().item())
-dist.destroy_process_group()
-"""
+def observed(rank, address):
+    """The error, the edges and the weights of one of two processes that observe together."""
+    distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
+    torch.manual_seed(0)
+    head = made()
+    for far in ([0.5], [9.0], [3.0]):
+        head.observe(torch.tensor(far if rank else [-0.5, -2.0]))
+    with pytest.raises(ValueError, match="^y: ") as refused:
+        head.observe(torch.tensor([float("nan") if rank else 1e3]))
+    distributed.destroy_process_group()
+    return str(refused.value), head.bins.edges.tolist(), head.linear.weight.sum().item()
 
 
-def test_processes_agree(tmp_path):
+def test_processes_agree(monkeypatch):
+    if sys.platform == "linux":
+        monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
-    local = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESSES, str(rank), address],
-            env=os.environ | local | {"OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in (0, 1)
-    ]
-    first, second = (process.communicate(timeout=240)[0].splitlines() for process in started)
-    assert first[-1] == second[-1]
-    assert "-2.0" not in first[-1]
-    assert first[0] == "y: another process has targets that are NaN or infinite"
-    assert second[0].startswith("y: 1 of 1 values are NaN or infinite, the first at index 0")
+    with ThreadPoolExecutor(2) as threads:
+        found = threads.map(lambda rank: in_a_fork(observed, rank, address), (0, 1))
+    (first, *state_of_first), (second, *state_of_second) = found
+    assert state_of_first == state_of_second
+    assert -2.0 not in state_of_first[0]
+    assert first == "y: another process has targets that are NaN or infinite"
+    assert second.startswith("y: 1 of 1 values are NaN or infinite, the first at index 0")
 
 
 def state(head):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from softbins import HistogramRegressor, NeuralRegressor
-from tests.faults.forked import in_a_fork
+from tests.forked import in_a_fork
 
 ROWS = 3000  # enough for torch to share the work among threads
 

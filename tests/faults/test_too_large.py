@@ -13,7 +13,7 @@ from softbins.nn.stack import StackedMLP
 from softbins.tabular import memory
 from softbins.tabular.memory import NetworkSize
 from tests.cli.runs import run
-from tests.faults.forked import in_a_fork
+from tests.forked import in_a_fork
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=(40, 3))

@@ -15,7 +15,7 @@ import torch
 from softbins import Bins, HistogramRegressor, ModelFileError, NeuralRegressor, load
 from softbins._core.model_file import read, write
 from softbins.tabular.model_schema import check_model
-from tests.faults.forked import in_a_fork
+from tests.forked import in_a_fork
 from tests.tabular.quick import with_few_rounds
 
 REFUSED = Path(__file__).parent / "model_files" / "refused" / "calibrated_by_temperature.model"
