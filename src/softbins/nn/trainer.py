@@ -382,9 +382,16 @@ def precomputed_targets(objective: Objective, y: Tensor, most: int) -> Tensor | 
     """Each target as its gradient takes it, unless these would be more than `most` numbers."""
     if len(y) * objective.outputs > most:
         return None
-    parts = [objective.precompute_targets(part) for part in y.split(EVALUATION_CHUNK)]
-    known = [part for part in parts if part is not None]
-    return torch.cat(known) if known else None
+    first = objective.precompute_targets(y[:1])
+    if first is None:
+        return None
+    # Written to their place, because a list of parts that is joined takes twice the memory.
+    found = first.new_empty(len(y), *first.shape[1:])
+    for start in range(0, len(y), EVALUATION_CHUNK):
+        part = objective.precompute_targets(y[start : start + EVALUATION_CHUNK])
+        assert part is not None
+        found[start : start + EVALUATION_CHUNK] = part
+    return found
 
 
 def _chunks(rows: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:

@@ -31,6 +31,7 @@ from softbins.tabular import validation
 from softbins.tabular.aggregate import Outputs
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
+from softbins.tabular.defaults import ScalingKind
 from softbins.tabular.device import one_thread
 from softbins.tabular.explain import ExplainsPredictions
 from softbins.tabular.frame_output import frame_like, summary_columns
@@ -69,6 +70,9 @@ class StackedRegressor(
     """A stack of networks with an objective: all but the choice of both."""
 
     _chunk_size = PREDICTION_CHUNK
+    scaling: ScalingKind
+    trees: bool
+    early_stopping: bool
     categorical_features: Any
     random_state: Any
     n_jobs: int | None
@@ -127,7 +131,14 @@ class StackedRegressor(
         # Validation writes to the estimator it is given, which must not change if fitting fails.
         probe = type(self)()
         data = validation.training_data(
-            probe, X, y, sample_weight, categorical_features=self.categorical_features, **order
+            probe,
+            X,
+            y,
+            sample_weight,
+            categorical_features=self.categorical_features,
+            scaling=self.scaling,
+            trees=bool(self.trees and self.early_stopping),
+            **order,
         )
         names = ("n_features_in_", "feature_names_in_")
         return data, {name: getattr(probe, name) for name in names if hasattr(probe, name)}
