@@ -86,7 +86,7 @@ def _equally_many(rows: Sequence[Tensor], max_rows: int) -> Tensor:
     """Indices (members, m) of as many rows for each member, at equal distances if too many."""
     spaced = [part[:: math.ceil(len(part) / max_rows)] for part in rows]
     fewest = min(map(len, spaced))
-    return torch.stack([part[:fewest] for part in spaced])
+    return torch.stack([part[:fewest] for part in spaced]).long()
 
 
 def _hidden_units(network: EmbeddedMLP, x: Tensor, index: Tensor) -> Tensor:

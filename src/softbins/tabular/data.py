@@ -30,6 +30,8 @@ class TrainingData:
     target: Array
     weight: Array | None
     order: RowOrder = field(default_factory=RowOrder)
+    memory: float | None = None
+    """Bytes that training may take, where features are in a memory map, in random order."""
 
     @property
     def features(self) -> NDArray[np.float32]:
@@ -40,6 +42,11 @@ class TrainingData:
     def scaling(self) -> Scaling:
         """How the features were scaled."""
         return self.encoded.transform.scaling
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether features are in a memory map, in random order."""
+        return self.memory is not None
 
     @property
     def n_rows(self) -> int:

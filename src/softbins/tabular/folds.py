@@ -51,9 +51,12 @@ class Folds:
     def draw(cls, data: TrainingData, members: int, seed: int, defaults: FoldDefaults) -> Self:
         """Folds for a table: by its own order of time or its groups, if it has some, or random.
 
-        Random folds are without the rows that stand in other folds as well.
+        Random folds are without the rows that stand in other folds as well, unless the table is on
+        disk, where nobody has looked for them.
         """
         order = data.order
+        if data.is_on_disk:
+            return cls.of_shuffled(data.n_rows, members, defaults)
         if order.splits is not None:
             return cls.given(order.splits, data.n_rows, members, seed, defaults)
         if order.time is not None:
@@ -73,9 +76,20 @@ class Folds:
         """
         _check_enough_rows(n_rows, members)
         order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed))
+        return cls._cut(order, members, defaults)
+
+    @classmethod
+    def of_shuffled(cls, n_rows: int, members: int, defaults: FoldDefaults) -> Self:
+        """The same for rows that are in random order already: folds are ranges of them."""
+        _check_enough_rows(n_rows, members)
+        return cls._cut(torch.arange(n_rows, dtype=torch.int32), members, defaults)
+
+    @classmethod
+    def _cut(cls, order: Tensor, members: int, defaults: FoldDefaults) -> Self:
+        n_rows = len(order)
         used = _folds_in_use(n_rows, members, defaults)
         parts = order.tensor_split(min(max(defaults.count, used), n_rows))[:used]
-        return cls._of_parts(n_rows, list(parts), members, defaults)
+        return cls._of_parts(n_rows, [part.clone() for part in parts], members, defaults)
 
     @classmethod
     def _of_parts(
@@ -167,7 +181,9 @@ class Folds:
         if self.training is not None:
             return self.training[fold]
         everything = torch.ones(self.n_rows, dtype=torch.bool)
-        return everything.index_fill(0, self.parts[fold], False).nonzero().flatten()
+        left_out = self.parts[fold]
+        rows = everything.index_fill_(0, left_out.long(), False).nonzero().flatten()
+        return rows.to(left_out.dtype)
 
     def of_members(self, members: Sequence[int]) -> Self:
         """Folds for some of the members only, and only those folds that they leave out."""

@@ -121,17 +121,17 @@ class Provenance:
         data: TrainingData,
         *,
         fitted_at: str,
-        y: Any,
+        target: str | None,
         random_state: Any,
         scores: Mapping[str, float],
     ) -> Self:
-        """The provenance of what was fitted to these data, which came with this `y`."""
+        """The provenance of what was fitted to these data, whose target has that name."""
         from softbins import __version__
 
         return cls(
             version=__version__,
             fitted_at=fitted_at,
-            target=target_name(y),
+            target=target,
             seed=int(random_state) if isinstance(random_state, Integral) else None,
             rows=data.n_rows,
             fingerprint=fingerprint(data),
@@ -184,7 +184,7 @@ def fingerprint(data: TrainingData) -> str:
     """The SHA-256 of the rows; `Provenance` says what it covers."""
     found = data.encoded.digest.copy()
     for part in (data.target, data.weight):
-        if part is not None:
+        if part is not None and not data.is_on_disk:  # where the digest has seen all
             found.update(np.ascontiguousarray(part, dtype="<f8").data)
     return str(found.hexdigest())
 
@@ -213,7 +213,9 @@ def _seen(encoder: Encoder, data: TrainingData, start: int, end: int) -> dict[st
     if isinstance(encoder, LeftOutEncoder):
         return dict.fromkeys(STORED_OF_COLUMNS)
     if isinstance(encoder, CategoryEncoder):
-        return {"missing": data.n_rows - sum(encoder.counts), "low": None, "high": None}
+        # Of rows with a known category, one of these features is 1, whichever rows counted them.
+        known = data.encoded.total[start : start + min(encoder.one_hot + 1, len(encoder.labels))]
+        return {"missing": data.n_rows - int(known.sum()), "low": None, "high": None}
     missing = int(data.encoded.total[end - 1]) if encoder.gaps else 0
     if encoder.kind not in NUMERIC_KINDS:
         return {"missing": missing, "low": None, "high": None}

@@ -136,6 +136,8 @@ def _tasks(
     tasks: list[EnsembleTask] = []
     for fold, judges in enumerate(folds.judges):
         rows = folds.rows_for(fold).numpy()
+        if data.is_on_disk:  # in random order, so that any of them will do
+            rows = rows[:: -(-len(rows) // defaults.max_rows_on_disk)]
         shape = (len(rows), data.features.shape[1])
         for _ in range(each):
             number = len(tasks)

@@ -55,7 +55,7 @@ def training_data(
     # scikit-learn finds names in more kinds of tables.
     names = getattr(estimator, "feature_names_in_", None)
     columns = replace(columns, names=None if names is None else names.tolist())
-    _tell_what_is_left_out(columns)
+    tell_what_is_left_out(columns)
     weighted = weights is not None
     return TrainingData(
         columns=columns,
@@ -125,7 +125,7 @@ def dense(X: Any) -> Any:
     return X.toarray()
 
 
-def _tell_what_is_left_out(columns: Columns) -> None:
+def tell_what_is_left_out(columns: Columns) -> None:
     """Warn of columns of names or free text; raise if there are no others."""
     for index, encoder in enumerate(columns.encoders):
         if isinstance(encoder, LeftOutEncoder):
