@@ -523,7 +523,7 @@ def test_bad_input_is_named_with_its_value(call, message):
 
 
 def test_bad_types_are_named():
-    with pytest.raises(TypeError, match="bins: expected Bins, got list"):
+    with pytest.raises(TypeError, match="bins: expected Bins or StackedBins, got list"):
         HistogramLoss([0, 1, 2])
     with pytest.raises(TypeError, match="target: expected a target such as Gaussian"):
         HistogramLoss(EQUAL, 0.5)

@@ -37,6 +37,8 @@ PUBLIC = {
     "OneBin",
     "Payoff",
     "Similarity",
+    "StackedBins",
+    "StackedHistogram",
     "Target",
     "TwoHot",
     "UniformMix",

@@ -112,6 +112,8 @@ class TrainingDefaults:
     """Adam's largest learning rate, which Muon multiplies by its own factor."""
     batch_size: BySize = BySize(((5_000, 128), (25_000, 256), (math.inf, 512)))
     """Rows of a mini-batch, by the number of rows: small tables need the steps."""
+    rows_shuffled_on_disk: int = 2**20
+    """Rows that are shuffled among each other, of a table on disk, which is in random order."""
     min_patience: int = 8
     """Epochs without improvement after which a member stops, at least."""
     patience_share: float = 0.25
@@ -208,6 +210,8 @@ class TreeDefaults:
     """Columns beyond which there are fewer rounds, in proportion: each takes as much longer."""
     column_share: float = 0.5
     """Share of columns that every second ensemble sees at a split: together they err less."""
+    max_rows_on_disk: int = 1_000_000
+    """Rows that each ensemble grows on, at most, where the table does not fit into memory."""
     min_gain: float = 0.005
     """Share of the squared error on held-out rows that trees have to save to be kept."""
 

@@ -83,13 +83,12 @@ def fit_table(
     """Fit networks, and trees if they are wanted, and calibrate them where rows are left out."""
     check_size(network_size(data, chosen, chosen.members), chosen.max_seconds)
     folds = draw_folds(data, chosen, seed) if chosen.early_stopping else None
-    scaling = Scaling.fit(data.features, chosen.scaling)
     if data.is_constant:
-        return _fit_constant(data, chosen, scaling, seed)
+        return _fit_constant(data, chosen, seed)
     watch = Watch() if watch is None else watch
     trees = None if folds is None else grow(data, chosen, folds, seed, watch.stop)
     objective = choose_objective(data, chosen, trees)
-    table = _table(data, chosen, scaling, objective)
+    table = _table(data, chosen, objective)
     workshop = Workshop(table, chosen.n_jobs, watch)
     with scattered(table):
         ensemble, folds, task = _train(workshop, data, objective, chosen, folds, seed)
@@ -102,9 +101,9 @@ def fit_table(
     warn_of_cut(ensemble, chosen.settings.epochs, watch.stop)
     used = trees is not None and aggregator is not None and aggregator.tree_share > 0
     return FittedTable(
-        network=_for_prediction(network, ensemble.head, scaling.precision),
+        network=_for_prediction(network, ensemble.head, data.scaling.precision),
         objective=objective,
-        scaling=scaling,
+        scaling=data.scaling,
         aggregator=aggregator,
         forest=trees.forest if trees is not None and used else None,
         history=ensemble.history,
@@ -113,15 +112,15 @@ def fit_table(
     )
 
 
-def _fit_constant(
-    data: TrainingData, chosen: Hyperparameters, scaling: Scaling, seed: int
-) -> FittedTable:
+def _fit_constant(data: TrainingData, chosen: Hyperparameters, seed: int) -> FittedTable:
     """A target that never changes needs no training."""
     objective = choose_objective(data, chosen, None)
     network = make_network(data.columns, chosen, objective.outputs, [seed] * chosen.members)
     predict_constant(network, objective, float_targets(data.target[:1]))
-    network = _for_prediction(network, None, scaling.precision)
-    return FittedTable(network, objective, scaling, None, None, history=[], n_epochs=0, scores={})
+    network = _for_prediction(network, None, data.scaling.precision)
+    return FittedTable(
+        network, objective, data.scaling, None, None, history=[], n_epochs=0, scores={}
+    )
 
 
 # What is chosen before training
@@ -258,12 +257,10 @@ def embedded_inputs(columns: Columns, defaults: NetworkDefaults) -> list[int]:
     return found if len(found) <= defaults.max_embedded_inputs else []
 
 
-def _table(
-    data: TrainingData, chosen: Hyperparameters, scaling: Scaling, objective: Objective
-) -> SharedTable:
+def _table(data: TrainingData, chosen: Hyperparameters, objective: Objective) -> SharedTable:
     """What all networks learn from."""
-    x, y = scaling(data.features), float_targets(data.target)
-    return SharedTable.of(x, y, data.weight, learnt_part(objective), chosen.settings)
+    y = float_targets(data.target)
+    return SharedTable.of(data.features, y, data.weight, learnt_part(objective), chosen.settings)
 
 
 def _train(

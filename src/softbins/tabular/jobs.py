@@ -54,6 +54,12 @@ def number_of_jobs(n_jobs: int | None) -> int:
     return int(runner.effective_n_jobs(wanted))
 
 
+def refuse_other_processes() -> None:
+    """Raise if tasks would run in other processes, which do not see a temporary file."""
+    if not getattr(get_active_backend(prefer="threads")[0], "supports_sharedmem", False):
+        raise ValueError("X: a Parquet table is trained in this process; leave the cluster out")
+
+
 @contextmanager
 def scattered(arrays: Sequence[Array | None]) -> Iterator[None]:
     """Inside, every worker of a Dask cluster has these arrays; elsewhere nothing is needed.
