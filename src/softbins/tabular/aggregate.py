@@ -199,11 +199,12 @@ class Aggregator:
         return rows_per_chunk(self._numbers_per_row)
 
     def mean(self, outputs: Outputs) -> Tensor:
-        """Predicted means (n,)."""
+        """Predicted means (n,), which partners or the offset do not take beyond the bins."""
         mean = _blend(outputs.mean(self.objective), outputs, self.shares)
-        if self.offset == 0:
+        if self.offset == 0 and not self.shares:
             return mean
-        return (mean + self.offset).clamp(self.objective.low, self.objective.high)
+        centers = distribution_part(self.objective).bins.centers
+        return (mean + self.offset).clamp(centers[0], centers[-1])
 
     def distribution(self, outputs: Outputs, is_calibrated: bool = True) -> Histogram:
         """Predicted distributions, whose means are those of `mean`."""
@@ -249,8 +250,10 @@ class Aggregator:
 
 
 def _blend(mean: Tensor, outputs: Outputs, shares: Mapping[str, float]) -> Tensor:
-    gaps = {name: torch.as_tensor(outputs.partners[name]) - mean for name in shares}
-    return mean + sum(share * gaps[name] for name, share in shares.items())
+    blended = mean
+    for name, predicted in outputs.partners.items():  # always in the same order, to the last bit
+        blended = blended + shares.get(name, 0.0) * (torch.as_tensor(predicted) - mean)
+    return blended
 
 
 def _shares(

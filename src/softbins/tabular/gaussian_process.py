@@ -61,6 +61,11 @@ class GaussianProcess:
     offset: float
     target: BentTarget
 
+    def __post_init__(self) -> None:
+        # Copies of torch's own making: where numbers lie in memory decides the last bit of a sum.
+        for name in ARRAYS:
+            object.__setattr__(self, name, getattr(self, name).contiguous().clone())
+
     def __call__(self, x: Tensor) -> Tensor:
         """Predictions (n,) in float64."""
         z = (x.double() - self.center) / self.length
