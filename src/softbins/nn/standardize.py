@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-# Rows are converted to float64 in chunks, because a copy of all of them would need much memory.
+# Rows are looked at in chunks, because a copy of all of them would need much memory.
 CHUNK_ROWS = 65_536
 # A constant column gets a tiny standard deviation by rounding. Up to this multiple of the mean, it
 # counts as 0, so that standardizing does not blow up rounding errors.
@@ -24,7 +23,8 @@ def moments(x: Tensor, rows: Sequence[Tensor], weight: Tensor | None) -> tuple[T
     `x` is (n, features), `rows[v]` has the row numbers of member v, and `weight` (n,) weighs the
     rows. Members with the same row numbers in the same order share one computation.
     """
-    least = MIN_DEVIATION * torch.linalg.vector_norm(x, math.inf, 0).double()
+    largest = [part.abs().amax(0) for part in x.split(CHUNK_ROWS)]
+    least = MIN_DEVIATION * torch.stack(largest).amax(0).double()
     found: list[tuple[Tensor, tuple[Tensor, Tensor]]] = []
     for index in rows:
         shared = next((result for other, result in found if torch.equal(other, index)), None)
@@ -46,12 +46,12 @@ def _moments_of_rows(
         return ones if weight is None else weight[chunk].to(ones)
 
     def average(values: Callable[[Tensor], Tensor]) -> Tensor:
-        sums, total = [], 0.0
+        sums, totals = [], []
         for chunk in (part.long() for part in index.split(CHUNK_ROWS)):
             own = weights(chunk)
             sums.append(own @ values(x[chunk].double()))
-            total += own.sum().item()
-        return torch.stack(sums).sum(0) / total
+            totals.append(own.sum())
+        return torch.stack(sums).sum(0) / torch.stack(totals).sum()
 
     mean = average(lambda part: part)
     deviation = average(lambda part: (part - mean).square()).sqrt()

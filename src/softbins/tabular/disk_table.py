@@ -197,7 +197,7 @@ def disk_array(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
             if hasattr(os, "posix_fallocate"):
                 # Otherwise a full disk would end the process by a signal, at the first write.
                 os.posix_fallocate(file.fileno(), 0, size)
-            return np.memmap(file, dtype=dtype, mode="r+" if size else "w+", shape=shape)
+            return np.memmap(file, dtype=dtype, mode="r+", shape=shape)
     except OSError as error:
         told = explained("write", folder, error)
         need = f"a temporary file of {gigabytes(size)} for the encoded table; {told.strerror}"
