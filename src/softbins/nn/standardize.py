@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 # Rows are looked at in chunks, because a copy of all of them would need much memory.
-CHUNK_ROWS = 65_536
+CHUNK_ROWS = 16_384
 # A constant column gets a tiny standard deviation by rounding. Up to this multiple of the mean, it
 # counts as 0, so that standardizing does not blow up rounding errors.
 MAX_ROUNDING_DEVIATION = 1e-7
@@ -23,8 +23,10 @@ def moments(x: Tensor, rows: Sequence[Tensor], weight: Tensor | None) -> tuple[T
     `x` is (n, features), `rows[v]` has the row numbers of member v, and `weight` (n,) weighs the
     rows. Members with the same row numbers in the same order share one computation.
     """
-    largest = [part.abs().amax(0) for part in x.split(CHUNK_ROWS)]
-    least = MIN_DEVIATION * torch.stack(largest).amax(0).double()
+    largest = x.new_zeros(x.shape[1])
+    for part in x.split(CHUNK_ROWS):
+        torch.maximum(largest, part.abs().amax(0), out=largest)
+    least = MIN_DEVIATION * largest.double()
     found: list[tuple[Tensor, tuple[Tensor, Tensor]]] = []
     for index in rows:
         shared = next((result for other, result in found if torch.equal(other, index)), None)
@@ -46,12 +48,13 @@ def _moments_of_rows(
         return ones if weight is None else weight[chunk].to(ones)
 
     def average(values: Callable[[Tensor], Tensor]) -> Tensor:
-        sums, totals = [], []
+        # No list of sums: small tensors between large ones keep memory from being given back.
+        total = torch.zeros(x.shape[1] + 1, dtype=torch.float64, device=x.device)
         for chunk in (part.long() for part in index.split(CHUNK_ROWS)):
             own = weights(chunk)
-            sums.append(own @ values(x[chunk].double()))
-            totals.append(own.sum())
-        return torch.stack(sums).sum(0) / torch.stack(totals).sum()
+            total[:-1] += own @ values(x[chunk].double())
+            total[-1] += own.sum()
+        return total[:-1] / total[-1]
 
     mean = average(lambda part: part)
     deviation = average(lambda part: (part - mean).square()).sqrt()
