@@ -1,7 +1,8 @@
 """How histograms of a table become honest: a map of their cumulative probabilities, then a move.
 
 The map comes from held-out rows. The move to the mean that members and trees agree on comes after
-it and changes where targets lie, so that both are found together, in a few rounds.
+it and changes where targets lie: a first map knows nothing of it, and the next rounds find both
+together.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from softbins._core.calibrator import (
     log_odds_at,
     spread,
 )
+from softbins._core.move_to_mean import moved_to_mean
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 
@@ -35,7 +37,8 @@ def calibrated(raw: Histogram, mean: Tensor, calibration: LogOddsMap | None) -> 
     """The histograms after the map, if there is one, and moved to their means."""
     if calibration is not None:
         raw = histogram_of_log_odds(raw, calibration(edge_log_odds(raw)))
-    return raw.with_mean(mean)
+    moved = moved_to_mean(raw.probs, raw.bins, mean, is_exact=False)
+    return Histogram(raw.bins, probs=moved)
 
 
 @dataclass(frozen=True)
@@ -63,9 +66,10 @@ class HeldOut:
     def points(self, calibration: LogOddsMap | None) -> Array:
         """Log odds (n, m) of where targets lie in the raw histograms.
 
-        They are found in the calibrated ones and taken back through the map.
+        They are found in the calibrated ones, if there is a map, and taken back through it.
         """
-        predicted = calibrated(self.raw, self.mean, calibration)
+        is_known = calibration is not None
+        predicted = calibrated(self.raw, self.mean, calibration) if is_known else self.raw
         low, high = log_odds_at(predicted, self.low)[0], log_odds_at(predicted, self.high)[1]
         found = torch.from_numpy(spread(low, high))
         return (found if calibration is None else calibration.inverse(found)).numpy()
