@@ -193,7 +193,7 @@ QUICK = {"hidden": (8,), "max_epochs": 3, "random_state": 0}
 TABULAR = QUICK | {"members": 2}
 # An estimator, and a function that makes a table from a number of rows.
 QUICK_CASES = {
-    "trees and a mixed table": (QuickTrees(**TABULAR), houses),
+    "trees and a mixed table": (QuickTrees(**TABULAR, gaussian_process=False), houses),
     "the paper's, an array": (HistogramRegressor.as_in_paper(**QUICK), numbers),
     "numbers only": (NeuralRegressor("l2", **QUICK), houses),
 }

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins._core.checks import json_entry, weight_column
-from softbins._core.cumulative import Cumulative
+from softbins._core.cumulative import MAX_LOG_ODDS, Cumulative
 from softbins._core.forecast_checks import check_histogram, checked_labels, checked_targets
 from softbins._core.sorted_search import insertion_index
 from softbins.histogram import Histogram
 
 Array = NDArray[np.float64]
 
-MAX_LOG_ODDS = 700.0  # beyond which a probability is no float64
 MAX_FITTED_LOG_ODDS = 40.0  # rows that are further out count as if they were there
 POINTS_OF_A_JUMP = 16  # over which a target at an atom is spread
 MAX_KNOTS = 49
@@ -247,19 +246,13 @@ def _fitted(distribution: Histogram, target: Tensor, weight: Array) -> LogOddsMa
 
 
 def edge_log_odds(distribution: Histogram) -> Tensor:
-    """The log odds of the cumulative probability at every edge, (..., k + 1)."""
-    below, above = Cumulative.of(distribution.probs.double())
-    odds = torch.log(below) - torch.log(above)
-    return odds.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS)
+    """The log odds of the cumulative probability at the edges between the ends, (..., k - 1)."""
+    return Cumulative.of(distribution.probs.double()).log_odds()[..., 1:-1]
 
 
 def histogram_of_log_odds(like: Histogram, odds: Tensor) -> Histogram:
     """The histograms on the same bins with these log odds at the edges between the ends."""
-    inner = odds[..., 1:-1]
-    zero, one = torch.zeros_like(odds[..., :1]), torch.ones_like(odds[..., :1])
-    below = torch.cat([zero, torch.sigmoid(inner), one], -1)
-    above = torch.cat([one, torch.sigmoid(-inner), zero], -1)
-    return Histogram(like.bins, probs=Cumulative(below, above).masses())
+    return Histogram(like.bins, probs=Cumulative.of_log_odds(odds).masses())
 
 
 def log_odds_at(distribution: Histogram, y: Tensor) -> tuple[Tensor, Tensor]:

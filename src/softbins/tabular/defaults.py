@@ -273,7 +273,9 @@ class CalibrationDefaults:
     max_numbers: int = 2**22
     """Probabilities of held-out rows, of all bins together, that calibration works with."""
     rounds: int = 3
-    """Rounds in which calibration and the move to the mean agree."""
+    """Rounds in which calibration and the move to the mean agree. With 1, 2, 3 and 6 the CRPS of
+    parkinsons, where the move is large, is 1.16, 1.02, 1.00 and 0.98; that of zero-inflated targets
+    with 300 rows is 0.993, 0.995, 1.00 and 1.03."""
     chosen_numbers: float = 4.0
     """Numbers that the same rows have chosen (epochs, trees, shares), for which their errors are
     too small, as Akaike's final prediction error has it."""
@@ -282,8 +284,12 @@ class CalibrationDefaults:
     max_error_after_offset: float = 0.9
     """Mean absolute error that may be left then, as a share. Networks of five epochs, on 100 rows
     of skewed noise, cover 82% at 90% without this and 89% with it."""
-    max_saved: float = 0.5
-    """Share of squared errors that more members may save, at most, for all that two of them say."""
+    gain_of_all_rows: float = 0.3
+    """Share of what members do not have in common, squared, that goes once they have seen all rows
+    and not seven eighths. With 0, 0.3 and 0.6, 50% intervals of the fast preset hold 56, 54, 52% of
+    kegg, 53, 52, 51% of sml, 54, 53, 53% of kin8nm, and 53, 48, 43% of kin40k."""
+    max_saved: float = 0.75
+    """Share of squared errors that more members and rows may save, at most."""
     tuning_rows: int = 2_000
     """Held-out rows by which `tune` judges histograms."""
 
