@@ -213,6 +213,22 @@ def _growth(ratio: float | None) -> str:
     return "" if ratio is None else f"{100 * (ratio - 1):+.1f}%".replace("-", "−")
 
 
+def drift(results: Path) -> str:
+    """What 90% intervals hold on new groups and later rows."""
+    names = {"groups": "new groups, simulated", "pm25": "PM2.5"}
+    ways = [("random folds",), ("time folds", "grouped folds"), ("day by day",)]
+    rows = [
+        [names.get(name, name), *(_first_share(found, way) for way in ways)]
+        for name, found in _record("drift", results).items()
+    ]
+    head = ["90% intervals", "random folds", "folds of groups or time", "recalibrated day by day"]
+    return table(head, rows)
+
+
+def _first_share(found: dict[str, float], names: tuple[str, ...]) -> str:
+    return next((f"{found[name]:.1%}" for name in names if name in found), "")
+
+
 def training_speed(results: Path) -> str:
     """Milliseconds per training step and model: a row for each contestant."""
     record = _record("training_speed", results)
@@ -325,6 +341,7 @@ RENDER: dict[str, Callable[[Path], str]] = {
     "accuracy": accuracy,
     "bike": bike,
     "branches": branches,
+    "drift": drift,
     "heldout": heldout,
     "loss_speed": loss_speed,
     "moving_support": moving_support,

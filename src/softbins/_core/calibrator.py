@@ -73,8 +73,10 @@ class LogOddsMap:
         n probabilities becomes i / (n + 1), as it would for a new row that is exchangeable with
         them. The fewer rows, the more the map is that of the distance from the median, on both
         sides alike, unless it is said by how much the sides are to differ, from 0 to 1. If `rows`
-        is given, the points stand for so many.
+        is given, the points stand for so many, whose map has room for a new row already: with more
+        of it each time, maps that are made of maps would widen without end.
         """
+        new = 1 if rows is None else 0
         if rows is None:  # as many of equal weight say as much
             rows = weight.sum() ** 2 / np.square(weight).sum()
         if two_sided is None:
@@ -85,7 +87,7 @@ class LogOddsMap:
         weights = np.concatenate([each * (1 + two_sided), each * (1 - two_sided)]) / 2
         order = np.argsort(both, kind="stable")
         both, weights = both[order], weights[order]
-        level = (rows * (np.cumsum(weights) - weights / 2) + 0.5) / (rows + 1)
+        level = (rows * (np.cumsum(weights) - weights / 2) + new / 2) / (rows + new)
         end = math.log(max(rows, 2))
         after = np.linspace(-end, end, _knots(rows))
         before = np.interp(after, np.log(level / (1 - level)), both)

@@ -34,6 +34,7 @@ from softbins.tabular.auto_bins import (
     covering_bins,
     equal_bins,
     warn_of_bias,
+    warn_of_far_target,
     with_blurred_head,
 )
 from softbins.tabular.columns import Columns
@@ -187,6 +188,7 @@ def choose_objective(
     if not isinstance(bins, Bins):
         bins, sigma = choose_bins(data, chosen, trees, bins, sigma)
     check_range(y, bins.low, bins.high)
+    warn_of_far_target(y)
     bias = bias_of_bins(histogram_objective(bins, sigma), y)
     if chosen.warns_of_bias and bins.atoms is None:
         warn_of_bias(bias, y)
