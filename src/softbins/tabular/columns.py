@@ -133,6 +133,10 @@ class CategoryEncoder:
         """The number of categories that have a feature each."""
         return len(self.labels) if len(self.labels) <= self.max_one_hot else self.max_one_hot - 1
 
+    def knows(self, value: Any) -> bool:
+        """Whether a value is one of the known categories."""
+        return _labels([value], isinstance(self.labels[0], float))[0] in self.labels
+
     def features(self, column: int) -> list[EncodedFeature]:
         """What the column of that index becomes."""
         own = [EncodedFeature(column, "is_category", each) for each in self.labels[: self.one_hot]]

@@ -1,7 +1,8 @@
 """`HistogramRegressor`: the Histogram Loss for a table, with defaults that need no tuning.
 
 Members are networks with embedded inputs, each of which leaves out a fold of the rows. The folds
-stop the training, decide whether boosted trees take part in the mean, and calibrate.
+stop the training, decide how much boosted trees and a Gaussian process take part in the mean, and
+calibrate.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ class HistogramRegressor(StackedRegressor):
     """A regressor for tables that predicts a calibrated distribution for every row.
 
     Each of several networks leaves out an eighth of the rows and stops where it errs least on
-    them. The same rows decide whether boosted trees take part in the mean, and calibrate the
-    predicted distribution, from which everything else comes: mean, quantiles, intervals, samples.
+    them. The same rows decide how much boosted trees and, for few rows, a Gaussian process take
+    part in the mean, and calibrate the predicted distribution, from which everything else comes:
+    mean, quantiles, intervals, samples.
     At last all networks learn from all rows, a little. Where a parameter is "auto", the number of
     rows and the noise decide.
 
@@ -77,6 +79,9 @@ class HistogramRegressor(StackedRegressor):
         Whether numbers enter the networks as learnt waves, beside themselves.
     trees : bool, default=True
         Whether boosted trees may take part in the mean. They need `early_stopping`.
+    gaussian_process : bool, default=True
+        Whether a Gaussian process may take part in the mean, for up to 3000 rows. It needs
+        `early_stopping`.
     scaling : {"robust", "standard"}, default="robust"
         "robust" bends features that are far out; "standard" only centers them.
     activation : {"silu", "relu"}, default="silu"
@@ -142,6 +147,8 @@ class HistogramRegressor(StackedRegressor):
         What rows that were left out have decided. None without early stopping.
     forest_ : Forest or None
         The boosted trees, if they take part.
+    gaussian_process_ : GaussianProcess or None
+        The Gaussian process, if it takes part.
     scaling_ : Scaling
         How features are scaled.
     columns_ : Columns
@@ -194,6 +201,7 @@ class HistogramRegressor(StackedRegressor):
         members: int | Auto = "auto",
         embeddings: bool = True,
         trees: bool = True,
+        gaussian_process: bool = True,
         scaling: ScalingKind = "robust",
         activation: Activation = "silu",
         optimizer: Optimizer = "muon",
@@ -226,6 +234,7 @@ class HistogramRegressor(StackedRegressor):
         self.members = members
         self.embeddings = embeddings
         self.trees = trees
+        self.gaussian_process = gaussian_process
         self.scaling = scaling
         self.activation = activation
         self.optimizer = optimizer
@@ -402,6 +411,7 @@ class HistogramRegressor(StackedRegressor):
             "scaling_": fitted.scaling,
             "aggregator_": fitted.aggregator,
             "forest_": fitted.forest,
+            "gaussian_process_": fitted.gaussian_process,
             "history_": fitted.history,
             "n_epochs_": fitted.n_epochs,
         }
@@ -482,13 +492,17 @@ class HistogramRegressor(StackedRegressor):
         return self._collect(X, lambda rows: map(predict, self._small_outputs(rows)))
 
     def _outputs(self, X: Any, for_means: bool = False) -> Iterator[Outputs]:
-        """What members and trees say, in chunks of rows; for means not all of it is needed."""
+        """What members and partners say, in chunks of rows; for means not all of it is needed."""
         features = self._features(X)
         count = self.objective_.mean_outputs if for_means else self.network_.outputs
         trees = None if self.forest_ is None else self.forest_.predict(features)
         for rows in self._chunks(features):
             members = self._apply(partial(self.network_.first_outputs, count=count), features[rows])
-            yield Outputs(members, None if trees is None else trees[rows])
+            partners: dict[str, Array | Tensor] = {} if trees is None else {"trees": trees[rows]}
+            if self.gaussian_process_ is not None:
+                scaled = self.scaling_(features[rows])
+                partners["gaussian_process"] = self.gaussian_process_(scaled)
+            yield Outputs(members, partners)
 
     def _small_outputs(self, X: Any) -> Iterator[Outputs]:
         """The same in chunks that are small enough for distributions."""

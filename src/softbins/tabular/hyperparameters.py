@@ -47,6 +47,7 @@ class Hyperparameters:
     sigma: float
     blur: float | Literal["auto"] | None
     trees: bool
+    gaussian_process: bool
     tree_speedup: int
     early_stopping: bool
     patience: int
@@ -123,6 +124,7 @@ def resolve(parameters: Mapping[str, Any], n_rows: int, defaults: Defaults) -> H
         sigma=parameters["sigma"],
         blur=parameters["blur"],
         trees=parameters["trees"],
+        gaussian_process=parameters["gaussian_process"],
         tree_speedup=budget.tree_speedup.at(n_rows),
         early_stopping=parameters["early_stopping"],
         patience=patience,

@@ -124,9 +124,9 @@ def _rows(rows: Path | dict[str, str], model: Any, reading: Reading) -> tuple[An
     """The features that a model takes, and the table that they come from."""
     if isinstance(rows, Path):
         return read_features(rows, model, reading)
-    x, frame, gaps = one_row_features(rows, model, reading.decimal)
-    if gaps:
-        click.echo(f"not given, and taken for gaps: {', '.join(gaps)}", err=True)
+    x, frame, remarks = one_row_features(rows, model, reading.decimal)
+    for remark in remarks:
+        click.echo(remark, err=True)
     return x, frame
 
 
