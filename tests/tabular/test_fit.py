@@ -188,3 +188,20 @@ def test_who_has_seen_all_rows_needs_no_refit(refits):
     x, _ = data()
     HistogramRegressor(**QUICK).fit(x, np.ones(len(x)))
     assert refits == []
+
+
+def test_time_that_is_over_before_pruning_leaves_a_model():
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(2000, 2))
+    told = []
+    model = HistogramRegressor(
+        preset="fast",
+        trees=False,
+        max_seconds=1e-3,
+        random_state=0,
+        progress=lambda *e: told.append(e),
+    )
+    with pytest.warns(UserWarning, match="max_seconds"):
+        model.fit(x, x[:, 0])
+    assert told
+    assert np.isfinite(model.predict(x)).all()
