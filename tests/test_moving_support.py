@@ -2,16 +2,16 @@
 
 import copy
 import math
-import os
 import socket
-import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from torch import nn
+from torch import distributed, nn
 
 from softbins import Bins, Gaussian, HistogramHead, StackedBins
+from tests.forked import in_a_fork
 
 START = Bins.uniform(-1.0, 1.0, 40)
 
@@ -212,26 +212,6 @@ def test_a_network_learns_from_first_targets_outside(values):
     assert not head.support.held.any()
 
 
-PROCESSES = """
-import sys
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-from tests.test_moving_support import Network, batches, train
-
-rank = int(sys.argv[1])
-dist.init_process_group("gloo", init_method=sys.argv[2], rank=rank, world_size=2)
-network = Network()
-train(DistributedDataParallel(network), [(x[rank::2], y[rank::2]) for x, y in batches()])
-try:
-    network.head.observe(torch.tensor([float("nan") if rank else 1e3]))
-except ValueError as error:
-    print(error)
-torch.save(network.state_dict(), sys.argv[3])
-dist.destroy_process_group()
-"""
-
-
 class Network(nn.Module):
     """A network that gives its loss, as those that several processes train do."""
 
@@ -260,24 +240,33 @@ def train(network, rows):
         optimizer.step()
 
 
-@pytest.mark.slow
-def test_two_processes_train_like_one(tmp_path):
+def trained_with_another(rank, address, path):
+    """The error of one of two processes that train together, and then observe a NaN."""
+    distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
+    network = Network()
+    together = nn.parallel.DistributedDataParallel(network)
+    train(together, [(x[rank::2], y[rank::2]) for x, y in batches()])
+    with pytest.raises(ValueError, match="^y: ") as refused:
+        network.head.observe(torch.tensor([float("nan") if rank else 1e3]))
+    torch.save(network.state_dict(), path)
+    distributed.destroy_process_group()
+    return str(refused.value)
+
+
+def test_two_processes_train_like_one(tmp_path, monkeypatch):
+    if sys.platform == "linux":
+        monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
-    local = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESSES, str(rank), address, str(tmp_path / str(rank))],
-            env=os.environ | local | {"OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            text=True,
+    paths = [tmp_path / "0", tmp_path / "1"]
+    with ThreadPoolExecutor(2) as threads:
+        run = threads.map(
+            lambda rank: in_a_fork(trained_with_another, rank, address, paths[rank]), (0, 1)
         )
-        for rank in (0, 1)
-    ]
-    first, second = (process.communicate(timeout=240)[0].splitlines() for process in started)
-    assert first == ["y: another process has targets that are NaN or infinite"]
-    assert second[0].startswith("y: 1 of 1 values are NaN or infinite, the first at index 0")
-    one, other = (torch.load(tmp_path / str(rank), weights_only=True) for rank in (0, 1))
+    first, second = run
+    assert first == "y: another process has targets that are NaN or infinite"
+    assert second.startswith("y: 1 of 1 values are NaN or infinite, the first at index 0")
+    one, other = (torch.load(path, weights_only=True) for path in paths)
     assert all(torch.equal(one[name], other[name]) for name in one)
     alone = Network()
     train(alone, batches())

@@ -45,7 +45,6 @@ from softbins.tabular.hyperparameters import Hyperparameters
 from softbins.tabular.jobs import run_tasks, scattered
 from softbins.tabular.memory import check_size
 from softbins.tabular.objectives import histogram_objective
-from softbins.tabular.scaling import Scaling
 from softbins.tabular.targets import float_targets
 from softbins.tabular.tree_growth import GrownTrees
 from softbins.tabular.watch import Watch
@@ -137,7 +136,6 @@ def _task(
     """All candidates, each as often as there are folds, and the table that they learn from."""
     members = [candidate for candidate in tried for _ in folds.parts]
     objective, settings = _objective(data, chosen, trees, members), _settings(chosen)
-    x = Scaling.fit(data.features, chosen.scaling)(data.features)
     task = GroupTask(
         members=range(len(members)),
         seeds=[seed + fold for _ in tried for fold in range(len(folds.parts))],
@@ -148,7 +146,8 @@ def _task(
         make_network=partial(make_network, data.columns, chosen, objective.outputs),
         decays=torch.tensor([candidate.weight_decay for candidate in members]),
     )
-    return task, SharedTable.of(x, float_targets(data.target), data.weight, objective, settings)
+    y = float_targets(data.target)
+    return task, SharedTable.of(data.features, y, data.weight, objective, settings)
 
 
 def _train(workshop: Workshop, whole: GroupTask, chosen: Hyperparameters) -> TrainedEnsemble:
