@@ -17,7 +17,8 @@ Array = NDArray[np.float64]
 class TrainingData:
     """Encoded features (n, inputs), targets (n,) and weights (n,) of the rows that count.
 
-    `columns` says how the columns of X became features, `order` which rows belong together.
+    `columns` says how the columns of X became features, `order` which rows belong together, and
+    `codes` the category (n,) of each row in every column of many categories, -1 for none.
     """
 
     columns: Columns
@@ -25,6 +26,7 @@ class TrainingData:
     target: Array
     weight: Array | None
     order: RowOrder = field(default_factory=RowOrder)
+    codes: dict[int, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:

@@ -54,12 +54,14 @@ from softbins.tabular.jobs import scattered
 from softbins.tabular.memory import NetworkSize, check_size
 from softbins.tabular.objectives import TwoHeadObjective, histogram_objective, learnt_part
 from softbins.tabular.scaling import Scaling
+from softbins.tabular.target_statistics import add_target_statistics
 from softbins.tabular.targets import check_range, float_targets, predict_constant
 from softbins.tabular.tree_growth import GrownTrees, TreeBudget, grow_trees
 from softbins.tabular.watch import Watch
 
-# Kinds of columns with inputs of more than yes and no.
+# Kinds of columns with inputs of more than yes and no, and such inputs of columns of categories.
 EMBEDDED_KINDS = ("number", "date", "time", "duration")
+EMBEDDED_STATISTICS = ("category_mean", "category_effect")
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class FittedTable:
 
     network: EmbeddedMLP
     objective: Objective
+    columns: Columns
+    """Those of the table, and what targets say of their categories."""
     scaling: Scaling
     aggregator: Aggregator | None
     forest: Forest | None
@@ -82,11 +86,13 @@ def fit_table(
 ) -> FittedTable:
     """Fit networks, and trees if they are wanted, and calibrate them where rows are left out."""
     check_size(network_size(data, chosen, chosen.members), chosen.max_seconds)
+    watch = Watch() if watch is None else watch
     folds = draw_folds(data, chosen, seed) if chosen.early_stopping else None
+    if folds is not None:
+        data = learn_from_targets(data, chosen, folds, seed, watch.stop)
     scaling = Scaling.fit(data.features, chosen.scaling)
     if data.is_constant:
         return _fit_constant(data, chosen, scaling, seed)
-    watch = Watch() if watch is None else watch
     trees = None if folds is None else grow(data, chosen, folds, seed, watch.stop)
     objective = choose_objective(data, chosen, trees)
     table = _table(data, chosen, scaling, objective)
@@ -104,6 +110,7 @@ def fit_table(
     return FittedTable(
         network=_for_prediction(network, ensemble.head, scaling.precision),
         objective=objective,
+        columns=data.columns,
         scaling=scaling,
         aggregator=aggregator,
         forest=trees.forest if trees is not None and used else None,
@@ -121,7 +128,9 @@ def _fit_constant(
     network = make_network(data.columns, chosen, objective.outputs, [seed] * chosen.members)
     predict_constant(network, objective, float_targets(data.target[:1]))
     network = _for_prediction(network, None, scaling.precision)
-    return FittedTable(network, objective, scaling, None, None, history=[], n_epochs=0, scores={})
+    return FittedTable(
+        network, objective, data.columns, scaling, None, None, history=[], n_epochs=0, scores={}
+    )
 
 
 # What is chosen before training
@@ -130,6 +139,14 @@ def _fit_constant(
 def draw_folds(data: TrainingData, chosen: Hyperparameters, seed: int) -> Folds:
     """The rows that members leave out."""
     return Folds.draw(data, chosen.members, seed, chosen.defaults.folds)
+
+
+def learn_from_targets(
+    data: TrainingData, chosen: Hyperparameters, folds: Folds, seed: int, stop: Stop
+) -> TrainingData:
+    """The table with what targets say of categories, if columns have many."""
+    how, jobs = chosen.defaults.statistics, chosen.n_jobs
+    return add_target_statistics(data, folds, seed=seed, defaults=how, n_jobs=jobs, stop=stop)
 
 
 def grow(
@@ -253,7 +270,8 @@ def embedded_inputs(columns: Columns, defaults: NetworkDefaults) -> list[int]:
     found = [
         place
         for place, feature in enumerate(columns.encoded_features)
-        if feature.column in numeric and feature.content != "is_missing"
+        if (feature.column in numeric and feature.content != "is_missing")
+        or feature.content in EMBEDDED_STATISTICS
     ]
     return found if len(found) <= defaults.max_embedded_inputs else []
 

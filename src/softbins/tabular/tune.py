@@ -37,6 +37,7 @@ from softbins.tabular.fit import (
     choose_blur,
     choose_objective,
     grow,
+    learn_from_targets,
     make_network,
     network_size,
 )
@@ -76,6 +77,7 @@ def tune_table(data: TrainingData, chosen: Hyperparameters, seed: int, watch: Wa
     most = 1 + len(defaults.blur_factors) + len(defaults.weight_decays)
     check_size(network_size(data, chosen, most * defaults.folds), chosen.max_seconds)
     folds = _draw_folds(data, chosen, seed)
+    data = learn_from_targets(data, chosen, folds, seed, watch.stop)
     trees = grow(data, chosen, folds, seed, watch.stop)
     blur = None if chosen.blur is None else choose_blur(data, chosen, trees)
     tried = candidates(Candidate(blur, chosen.settings.weight_decay), defaults)
