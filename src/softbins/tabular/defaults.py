@@ -111,7 +111,10 @@ class NetworkDefaults:
     """Members that are trained as one stack, by the number of rows, about. Smaller stacks keep more
     cores busy, but take longer on one: half of the members 5%, a quarter 10 to 20%."""
     max_embedded_inputs: int = 500
-    """Numeric inputs up to which all get periodic embeddings: each makes the first layer wider."""
+    """Numeric inputs up to which they get periodic embeddings: each makes the first layer wider."""
+    important_inputs: BySize = BySize(((25_000, 500), (math.inf, 64)))
+    """Inputs that get embeddings where there are more, by the number of rows: those whose splits
+    lower the error of trees most. The others enter as they are."""
     frequencies_per_input: int = 16
     """Cosines of each embedded input."""
     embedding_size: int = 8

@@ -98,7 +98,8 @@ def fit_table(
     table = _table(data, chosen, scaling, objective)
     workshop = Workshop(table, chosen.n_jobs, watch)
     with scattered(table):
-        ensemble, folds, task = _train(workshop, data, objective, chosen, folds, seed)
+        embedded = choose_embedded(data, chosen, trees)
+        ensemble, folds, task = _train(workshop, data, objective, chosen, embedded, folds, seed)
         network, aggregator, scores = ensemble.network, None, dict[str, float]()
         if folds is not None:
             judged = _for_prediction(copy.deepcopy(network), ensemble.head, torch.float64)
@@ -125,7 +126,8 @@ def _fit_constant(
 ) -> FittedTable:
     """A target that never changes needs no training."""
     objective = choose_objective(data, chosen, None)
-    network = make_network(data.columns, chosen, objective.outputs, [seed] * chosen.members)
+    embedded, seeds = choose_embedded(data, chosen, None), [seed] * chosen.members
+    network = make_network(data.columns, chosen, embedded, objective.outputs, seeds)
     predict_constant(network, objective, float_targets(data.target[:1]))
     network = _for_prediction(network, None, scaling.precision)
     return FittedTable(
@@ -226,6 +228,7 @@ def automatic_blur(noise: float | None, spread: float, defaults: TargetDefaults)
 def make_network(
     columns: Columns,
     chosen: Hyperparameters,
+    embedded: Sequence[int],
     outputs: int,
     seeds: Sequence[int],
 ) -> EmbeddedMLP:
@@ -233,7 +236,7 @@ def make_network(
     defaults = chosen.defaults.network
     return EmbeddedMLP(
         len(columns.encoded_features),
-        embedded_inputs(columns, defaults) if chosen.embeddings else [],
+        embedded,
         chosen.hidden,
         outputs,
         seeds,
@@ -248,7 +251,7 @@ def network_size(data: TrainingData, chosen: Hyperparameters, members: int) -> N
     """How large a stack of so many networks is."""
     defaults, bins = chosen.defaults.network, chosen.bins
     blurred = 0 if chosen.blur is None else chosen.defaults.targets.blurred_bins
-    embedded = embedded_inputs(data.columns, defaults) if chosen.embeddings else []
+    embedded = choose_embedded(data, chosen, None)
     return NetworkSize(
         members=members,
         inputs=len(data.columns.encoded_features),
@@ -259,6 +262,18 @@ def network_size(data: TrainingData, chosen: Hyperparameters, members: int) -> N
         embedding_units=defaults.embedding_size * len(embedded),
         by_muon=chosen.settings.muon is not None,
     )
+
+
+def choose_embedded(
+    data: TrainingData, chosen: Hyperparameters, trees: GrownTrees | None
+) -> list[int]:
+    """The inputs that get embeddings, of very many those that trees have learnt most from."""
+    defaults = chosen.defaults.network
+    found = embedded_inputs(data.columns, defaults) if chosen.embeddings else []
+    most = defaults.important_inputs.at(data.n_rows)
+    if trees is None or len(found) <= most:
+        return found
+    return sorted(sorted(found, key=lambda place: -trees.gains[place])[:most])
 
 
 def embedded_inputs(columns: Columns, defaults: NetworkDefaults) -> list[int]:
@@ -289,6 +304,7 @@ def _train(
     data: TrainingData,
     objective: Objective,
     chosen: Hyperparameters,
+    embedded: Sequence[int],
     folds: Folds | None,
     seed: int,
 ) -> tuple[TrainedEnsemble, Folds | None, GroupTask]:
@@ -305,7 +321,7 @@ def _train(
         validation=None if folds is None else folds.held_out,
         objective=learnt,
         settings=chosen.settings,
-        make_network=partial(make_network, data.columns, chosen, learnt.outputs),
+        make_network=partial(make_network, data.columns, chosen, embedded, learnt.outputs),
         device=str(chosen_device(chosen.device)),
         head=head,
     )

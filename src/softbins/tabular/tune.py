@@ -35,6 +35,7 @@ from softbins.tabular.ensemble import Workshop, group_tasks, member_groups
 from softbins.tabular.fit import (
     choose_bins,
     choose_blur,
+    choose_embedded,
     choose_objective,
     grow,
     learn_from_targets,
@@ -140,6 +141,7 @@ def _task(
     members = [candidate for candidate in tried for _ in folds.parts]
     objective, settings = _objective(data, chosen, trees, members), _settings(chosen)
     x = Scaling.fit(data.features, chosen.scaling)(data.features)
+    embedded = choose_embedded(data, chosen, trees)
     task = GroupTask(
         members=range(len(members)),
         seeds=[seed + fold for _ in tried for fold in range(len(folds.parts))],
@@ -147,7 +149,7 @@ def _task(
         validation=folds.held_out * len(tried),
         objective=objective,
         settings=settings,
-        make_network=partial(make_network, data.columns, chosen, objective.outputs),
+        make_network=partial(make_network, data.columns, chosen, embedded, objective.outputs),
         decays=torch.tensor([candidate.weight_decay for candidate in members]),
     )
     return task, SharedTable.of(x, float_targets(data.target), data.weight, objective, settings)
