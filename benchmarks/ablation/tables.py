@@ -27,25 +27,9 @@ TEST_SHARE = 0.2
 # Training rows beyond these are left out, so that all parts are judged within hours. No number of
 # the defaults changes between this one and 20 000 rows.
 MAX_TRAINING_ROWS = 6_000
-SMALL = (
-    "auto93",
-    "autoPrice",
-    "baskball",
-    "breastTumor",
-    "cloud",
-    "elusage",
-    "fishcatch",
-    "hungarian",
-    "pollution",
-    "pwLinear",
-    "servo",
-    "sleep",
-    "strike",
-    "veteran",
-)
 HELDOUT = ("autoHorse", "echoMonths", "pharynx", "sensory", "quake", "star", "kin8nm")
 # Smallest first, so that results come early.
-NAMES = (*SMALL, *HELDOUT[:4], *data.NAMES[:3], *HELDOUT[4:], *data.NAMES[3:])
+NAMES = (*data.SMALL, *HELDOUT[:4], *data.NAMES[:3], *HELDOUT[4:], *data.NAMES[3:])
 
 
 class Split(NamedTuple):

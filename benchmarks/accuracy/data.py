@@ -1,14 +1,15 @@
 """The tables on which defaults are judged, and how they are split.
 
-The defaults were chosen on the development tables. No choice was made on the held-out tables. All
-lie in one folder, which is not part of the project:
+The defaults were chosen on the development tables and the small ones. No choice was made on the
+held-out tables. All lie in one folder, which is not part of the project:
 
     bike/hour.csv                       Bike Sharing, the original file
     song/yearmsd_random7000_f32.npz     7000 training rows of Song Year, arrays X and y
     bench/california_housing.csv        no header, the target last
     bench/NAME/data.csv.gz              UCI regression tables, no header, the target last
-    heldout/NAME.csv or NAME.csv.gz     held-out tables with a header, the target in "target",
-                                        and columns of text and gaps
+    small/NAME.csv                      small tables of 55 to 625 rows, and
+    heldout/NAME.csv or NAME.csv.gz     held-out tables, both with a header, the target in
+                                        "target", and columns of text and gaps
 """
 
 from __future__ import annotations
@@ -37,11 +38,27 @@ BENCH = (
 )
 # Smallest first, so that a table of results fills up early.
 NAMES = (*BENCH[:6], "songs", "pol", "elevators", "bike", "california", "kin40k", "keggdirected")
+SMALL = (
+    "auto93",
+    "autoPrice",
+    "baskball",
+    "breastTumor",
+    "cloud",
+    "elusage",
+    "fishcatch",
+    "hungarian",
+    "pollution",
+    "pwLinear",
+    "servo",
+    "sleep",
+    "strike",
+    "veteran",
+)
 HELDOUT = ("echoMonths", "pharynx", "autoHorse", "sensory", "quake", "star", "kin8nm")
-SETS = {"development": NAMES, "heldout": HELDOUT}
+SETS = {"development": NAMES, "small": SMALL, "heldout": HELDOUT}
 TEST_SHARE = 0.2
-SPLITS, SPLITS_OF_SMALL_HELDOUT = 3, 5
-MAX_ROWS_OF_SMALL_HELDOUT = 1000
+SPLITS, SPLITS_OF_SMALL_TABLES = 3, 5
+MAX_ROWS_OF_SMALL_TABLES = 1000  # among those with five splits
 
 
 class Split(NamedTuple):
@@ -54,9 +71,10 @@ class Split(NamedTuple):
 
 
 def load(folder: Path, name: str) -> tuple[Features, Array]:
-    """Features and target of one table; those of a held-out table are a DataFrame."""
-    if name in HELDOUT:
-        return _heldout(folder / "heldout", name)
+    """Features and target of one table; a small or held-out one has a DataFrame of features."""
+    for kind in ("small", "heldout"):
+        if name in SETS[kind]:
+            return _frame(folder / kind, name)
     if name == "bike":
         return _bike(folder / "bike" / "hour.csv")
     if name == "songs":
@@ -81,7 +99,7 @@ def _bike(path: Path) -> tuple[Array, Array]:
     return table[:, :-1], table[:, -1]
 
 
-def _heldout(folder: Path, name: str) -> tuple[pd.DataFrame, Array]:
+def _frame(folder: Path, name: str) -> tuple[pd.DataFrame, Array]:
     """Columns as they come: text stays text, and gaps stay gaps."""
     plain = folder / f"{name}.csv"
     table = pd.read_csv(plain if plain.exists() else folder / f"{name}.csv.gz")
@@ -94,11 +112,11 @@ def text_columns(x: pd.DataFrame) -> list[str]:
 
 
 def n_splits(folder: Path, name: str) -> int:
-    """Three splits for a table, and five for a small held-out one."""
-    if name not in HELDOUT:
+    """Three splits for a table, and five for a small one that is no development table."""
+    if name in NAMES:
         return SPLITS
     n_rows = len(load(folder, name)[1])
-    return SPLITS_OF_SMALL_HELDOUT if n_rows <= MAX_ROWS_OF_SMALL_HELDOUT else SPLITS
+    return SPLITS_OF_SMALL_TABLES if n_rows <= MAX_ROWS_OF_SMALL_TABLES else SPLITS
 
 
 def split(x: Features, y: Array, seed: int) -> Split:

@@ -114,6 +114,13 @@ def tabm(split: Split, seed: int) -> Forecast:
     return _mean_of(TabM_D_Regressor(**_pytabkit(seed)), _columns_for_pytabkit(split))
 
 
+def xrfm(split: Split, seed: int) -> Forecast:
+    """xRFM, a kernel machine that learns its features, at its defaults in pytabkit."""
+    from pytabkit import XRFM_D_Regressor
+
+    return _mean_of(XRFM_D_Regressor(**_pytabkit(seed)), _columns_for_pytabkit(split))
+
+
 def _pytabkit(seed: int) -> dict[str, Any]:
     return {"device": "cpu", "random_state": seed, "n_threads": 1, "verbosity": 0}
 
@@ -187,4 +194,5 @@ PEERS: dict[str, Callable[[Split, int], Forecast]] = {
     "RealMLP": realmlp,
     "RealMLP quantiles": realmlp_quantiles,
     "TabM": tabm,
+    "xRFM": xrfm,
 }

@@ -57,7 +57,7 @@ def _arguments() -> argparse.Namespace:
     tables = [name for names in data.SETS.values() for name in names]
     parser.add_argument("--table", action="append", choices=tables, help="instead of a set")
     parser.add_argument(
-        "--split", action="append", type=int, help="0, 1 and 2, small held-out tables 3 and 4 too"
+        "--split", action="append", type=int, help="0, 1 and 2, small tables 3 and 4 too"
     )
     parser.add_argument("--minutes", type=float, default=15.0)
     return parser.parse_args()

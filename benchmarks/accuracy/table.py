@@ -313,10 +313,11 @@ def main() -> None:
         _write("heldout.json", heldout_summary(heldout))
 
 
-def _key(score: Score) -> tuple[bool, str, str, int]:
-    """What a score is of, in the order of the record: the held-out tables last."""
+def _key(score: Score) -> tuple[int, str, str, int]:
+    """What a score is of, in the order of the record: one set of tables after the other."""
     table = score["table"]
-    return table in data.HELDOUT, table, score["method"], score["split"]
+    place = next(place for place, names in enumerate(data.SETS.values()) if table in names)
+    return place, table, score["method"], score["split"]
 
 
 def _write(name: str, record: dict[str, Any]) -> None:
@@ -325,10 +326,11 @@ def _write(name: str, record: dict[str, Any]) -> None:
 
 def page(everything: Sequence[Score]) -> list[str]:
     """The whole table in Markdown."""
-    development, heldout = (Scores(everything, names) for names in data.SETS.values())
-    first = ["# Accuracy at the defaults", "", *HEAD, "", *section(development)]
-    second = ["# Tables that no choice was made on", "", *HEAD_OF_HELDOUT, "", *section(heldout)]
-    return first + second if heldout.tables else first
+    lines: list[str] = []
+    for name, head in HEADS.items():
+        if (scores := Scores(everything, data.SETS[name])).tables or not lines:
+            lines += [*head, "", *section(scores)]
+    return lines
 
 
 def section(scores: Scores) -> list[str]:
@@ -360,6 +362,8 @@ OLDER = (
     "libraries are loaded, 1 to 6 seconds.",
 )
 HEAD = (
+    "# Accuracy at the defaults",
+    "",
     "Made by `table.py` from scores.json; `run.py` fits the models. Means over random 80/20",
     "splits, without the test rows that also stand in the training part. Every method is at its",
     "defaults; LightGBM 500 has 500 trees at a rate of 0.05, and RealMLP quantiles is RealMLP with",
@@ -367,13 +371,23 @@ HEAD = (
     "its own is given after the CRPS.",
 )
 
+HEAD_OF_SMALL = (
+    "# Small tables",
+    "",
+    "Tables of 55 to 625 rows, on which settings for few rows were chosen.",
+)
+
 HEAD_OF_HELDOUT = (
+    "# Tables that no choice was made on",
+    "",
     "No setting was chosen on these tables. Two of them have columns of text, and four have gaps.",
     "softbins gets both as they are. LightGBM, XGBoost and HistGradientBoosting get text as",
     "categories, and CatBoost gets it as its `cat_features`. RealMLP gets categories, and medians",
     "for gaps in numbers, which it refuses. NGBoost and quantile-forest get one column for each",
     "text, and medians.",
 )
+
+HEADS = {"development": HEAD, "small": HEAD_OF_SMALL, "heldout": HEAD_OF_HELDOUT}
 
 if __name__ == "__main__":
     main()

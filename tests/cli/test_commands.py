@@ -122,7 +122,7 @@ def test_info_describes_a_model():
     assert shown["bias_of_bins"] == model.bins_.bias._asdict()
     assert (shown["objective"], shown["members"], shown["hidden"]) == ("hl-gaussian", 2, [8])
     assert (shown["features"], shown["names"]) == (2, ["width", "height"])
-    assert shown["share_of_trees"] == aggregator_of(model).tree_share
+    assert shown["share_of_trees"] == aggregator_of(model).shares.get("trees", 0.0)
     assert (shown["epochs"], shown["calibration_rows"]) == (3, 16)
     assert shown["validation_rmse"] >= shown["validation_mae"] > 0
     text = succeeds("info", "some.model").stdout

@@ -137,7 +137,7 @@ def test_the_page_says_what_was_judged_and_how_it_was_trained(found, text):
     expected |= training_summary(found.model)
     aggregator = aggregator_of(found.model)
     if aggregator is not None:
-        expected |= {"share_of_trees": aggregator.tree_share}
+        expected |= {"share_of_trees": aggregator.shares.get("trees", 0.0)}
         expected |= {"calibration_rows": 20, "bias_of_bins": found.model.bins_.bias._asdict()}
     for name, value in expected.items():
         assert told[name.replace("_", " ")] == shown(value)

@@ -46,7 +46,7 @@ def fit_members(outputs, y, trees=None, weight=None, ensemble_size=1, splits=16,
     defaults = replace(DEFAULTS, calibration=replace(DEFAULTS.calibration, **calibration))
     return Aggregator.fit(
         objective(),
-        Outputs(outputs, trees),
+        Outputs(outputs, {} if trees is None else {"trees": trees}),
         y,
         weight,
         defaults=defaults,
@@ -57,7 +57,7 @@ def fit_members(outputs, y, trees=None, weight=None, ensemble_size=1, splits=16,
 
 def aggregator(of):
     """One that changes nothing."""
-    return Aggregator(of, 0.0, 1)
+    return Aggregator(of, {}, 1)
 
 
 # The share of the trees
@@ -80,14 +80,16 @@ SHARES = {
 @pytest.mark.parametrize("case", SHARES)
 def test_share(case):
     mean, trees, y, weight, expected = SHARES[case]
-    assert fit(mean, trees, y, weight).tree_share == pytest.approx(expected, abs=1e-6)
+    assert fit(mean, trees, y, weight).shares.get("trees", 0.0) == pytest.approx(expected, abs=1e-6)
 
 
 def test_share_of_noise():
     mean, y = simulated(1000)
     noise = 5 * torch.randn(1000, dtype=torch.float64)
-    assert fit(mean, noise.numpy(), y).tree_share == 0.0
-    assert fit(noise.clamp(-9, 9), mean.numpy(), y).tree_share == pytest.approx(1, abs=0.05)
+    assert fit(mean, noise.numpy(), y).shares.get("trees", 0.0) == 0.0
+    assert fit(noise.clamp(-9, 9), mean.numpy(), y).shares.get("trees", 0.0) == pytest.approx(
+        1, abs=0.05
+    )
 
 
 def test_share_of_two_that_err_independently():
@@ -95,15 +97,17 @@ def test_share_of_two_that_err_independently():
     _, y = simulated(2000)
     mean = y + 1.0 * torch.randn(len(y), dtype=torch.float64)
     trees = y + 0.5 * torch.randn(len(y), dtype=torch.float64)
-    found = fit(mean.clamp(-9, 9), trees.numpy(), y).tree_share
+    found = fit(mean.clamp(-9, 9), trees.numpy(), y).shares.get("trees", 0.0)
     assert found == pytest.approx(1 / (1 + 0.25), abs=0.04)
 
 
 def test_a_gain_too_small_is_not_worth_the_trees():
     # The share would be 1/2 of a gap of 0.1, which saves 0.0025 of the 1.0025 that is there.
     y = np.array([1.05, -0.95] * 10)
-    assert fit(np.zeros(20), np.full(20, 0.1), y).tree_share == 0.0
-    assert fit(np.zeros(20), np.full(20, 1.0), y + 0.45).tree_share == pytest.approx(0.5, abs=1e-6)
+    assert fit(np.zeros(20), np.full(20, 0.1), y).shares.get("trees", 0.0) == 0.0
+    assert fit(np.zeros(20), np.full(20, 1.0), y + 0.45).shares.get("trees", 0.0) == pytest.approx(
+        0.5, abs=1e-6
+    )
 
 
 # Calibration
@@ -113,7 +117,7 @@ def test_a_gain_too_small_is_not_worth_the_trees():
 def test_calibration_gives_the_forecast_its_right_width(deviation):
     mean, y = simulated(1000)
     finish = fit(mean, None, y, deviation=deviation)
-    outputs = Outputs(forecasts(mean, deviation).unsqueeze(0), None)
+    outputs = Outputs(forecasts(mean, deviation).unsqueeze(0))
     finished, raw = (finish.distribution(outputs, is_calibrated=c) for c in (True, False))
     assert finished.stddev.mean().item() == pytest.approx(1.0, rel=0.08)
     assert raw.stddev.mean().item() == pytest.approx(deviation, rel=0.05)
@@ -154,13 +158,15 @@ def test_the_distribution_has_the_mean_that_is_predicted():
     mean, y = simulated(200)
     trees = (y + 0.1).numpy()
     finish = fit(mean, trees, y, deviation=2.0)
-    assert 0 < finish.tree_share <= 1
+    assert 0 < finish.shares.get("trees", 0.0) <= 1
     outputs = forecasts(torch.stack([mean, mean + 0.5, mean - 0.1]), 2.0)
-    predicted = finish.mean(Outputs(outputs, trees))
+    predicted = finish.mean(Outputs(outputs, {"trees": trees}))
     members = Histogram(BINS, logits=outputs).mean.mean(0)
-    expected = (1 - finish.tree_share) * members + finish.tree_share * torch.from_numpy(trees)
+    expected = (1 - finish.shares.get("trees", 0.0)) * members + finish.shares.get(
+        "trees", 0.0
+    ) * torch.from_numpy(trees)
     torch.testing.assert_close(predicted, expected + finish.offset)
-    distribution = finish.distribution(Outputs(outputs, trees))
+    distribution = finish.distribution(Outputs(outputs, {"trees": trees}))
     torch.testing.assert_close(distribution.mean, predicted, rtol=0, atol=1e-8)
 
 
@@ -168,7 +174,7 @@ def test_members_that_agree_are_as_one():
     mean, y = simulated(50)
     finish = fit(mean, None, y, deviation=2.0)
     outputs = forecasts(mean, 2.0)
-    one, three = (finish.distribution(Outputs(outputs.expand(n, -1, -1), None)) for n in (1, 3))
+    one, three = (finish.distribution(Outputs(outputs.expand(n, -1, -1))) for n in (1, 3))
     torch.testing.assert_close(one.probs, three.probs)
 
 
@@ -176,7 +182,7 @@ def test_pooled_gaussians_are_no_wider_than_they_are():
     # The geometric mean of two Gaussians of one width is the Gaussian half-way.
     finish = aggregator(objective())
     outputs = forecasts(torch.tensor([[-1.0], [2.0]]), 1.0)
-    pooled = finish.distribution(Outputs(outputs, None))
+    pooled = finish.distribution(Outputs(outputs))
     assert pooled.mean.item() == pytest.approx(0.5)
     assert pooled.stddev.item() == pytest.approx(1.0, rel=1e-2)
 
@@ -185,7 +191,7 @@ def test_the_blurred_mean_is_predicted_and_the_sharp_histogram_is_shown():
     both = blurred_for("normal", 0.1)
     blurred = both.blurred.outputs_for(torch.full((1, 1), 0.0, dtype=torch.float64))
     sharp = both.sharp.outputs_for(torch.full((1, 1), -0.2, dtype=torch.float64))
-    finish, outputs = aggregator(both), Outputs(torch.cat([blurred, sharp], -1), None)
+    finish, outputs = aggregator(both), Outputs(torch.cat([blurred, sharp], -1))
     assert finish.mean(outputs).item() == pytest.approx(0.0, abs=1e-4)
     distribution = finish.distribution(outputs)
     assert distribution.bins == both.sharp.bins
@@ -229,7 +235,7 @@ def test_bins_are_cut_where_more_is_known_than_they_can_say(noise, parts):
     mean, y = simulated(500, noise=noise)
     finish = fit(mean, None, y)
     assert finish.bin_splits == parts
-    predicted = finish.distribution(Outputs(forecasts(mean, 1.0).unsqueeze(0), None))
+    predicted = finish.distribution(Outputs(forecasts(mean, 1.0).unsqueeze(0)))
     best = noise / math.sqrt(math.pi)  # the CRPS of the true Gaussian, on average
     coarse = BINS.step / 16 / 12  # a bin's part cannot do better than this
     assert scores.crps(predicted, y) < 1.15 * best + coarse
@@ -260,7 +266,7 @@ def test_some_rows_at_a_time_give_what_all_at_once_give(rows, monkeypatch):
         monkeypatch.setattr(sharpness, "CHUNK_NUMBERS", size * BINS.count * 4)
         trees = (y + 0.2 * torch.cos(torch.arange(300.0))).numpy()
         finish = fit_members(outputs, y, trees, ensemble_size=8)
-        chunks = finish.chunks(Outputs(outputs, y.numpy()))
+        chunks = finish.chunks(Outputs(outputs, {"trees": y.numpy()}))
         assert {chunk.members.shape[1] for chunk in chunks[:-1]} == (
             {size} if size < 300 else set()
         )
@@ -339,7 +345,7 @@ def ensemble_coverage(whole, own=0.5, members=6):
     """Of the 80% intervals of all members, made with teams of two and told of so many."""
     y, new = simulated(4000, 1)[0], simulated(4000, 2)[0]
     finish = fit_members(members_of(y, 2, own, 3), y, ensemble_size=whole)
-    predicted = finish.distribution(Outputs(members_of(new, members, own, 4), None))
+    predicted = finish.distribution(Outputs(members_of(new, members, own, 4)))
     low, high = predicted.interval(0.8)
     return ((low <= new) & (new <= high)).double().mean().item()
 

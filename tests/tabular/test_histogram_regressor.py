@@ -53,6 +53,7 @@ def frame(rows=120, seed=0):
 OPTIONS = {
     "default": (data, QUICK),
     "no trees": (data, NO_TREES),
+    "no Gaussian process": (data, QUICK | {"gaussian_process": False}),
     "fast": (data, AUTO | {"preset": "fast"}),
     "one head": (data, NO_TREES | {"blur": None}),
     "own blur": (data, NO_TREES | {"blur": 0.2}),
@@ -129,11 +130,20 @@ def test_a_file_holds_all_of_it_to_the_bit(fitted, name, tmp_path):
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
 
-def test_some_of_these_have_trees(fitted):
-    assert fitted["default"].forest_ is not None
-    assert 0 < fitted["default"].aggregator_.tree_share <= 1
+def test_partners_are_those_that_have_a_share(fitted):
+    for model in fitted.values():
+        shares = {} if model.aggregator_ is None else model.aggregator_.shares
+        assert (model.forest_ is not None) == ("trees" in shares)
+        assert (model.gaussian_process_ is not None) == ("gaussian_process" in shares)
+        assert all(0 < share <= 1 for share in shares.values())
+        assert sum(shares.values()) <= 1 + 1e-12
+
+
+def test_some_of_these_have_partners(fitted):
+    assert "gaussian_process" in fitted["default"].aggregator_.shares
+    assert "trees" in fitted["no Gaussian process"].aggregator_.shares
     assert fitted["no trees"].forest_ is None
-    assert fitted["no trees"].aggregator_.tree_share == 0
+    assert fitted["no Gaussian process"].gaussian_process_ is None
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -220,7 +230,7 @@ def test_any_monitor(monitor):
 def test_max_seconds_ends_the_training():
     x, y = data()
     start = time.perf_counter()
-    options = NO_TREES | {"max_epochs": 10**6, "patience": 10**6}
+    options = NO_TREES | {"max_epochs": 10**6, "patience": 10**6, "gaussian_process": False}
     with pytest.warns(UserWarning, match="^max_seconds: networks learnt for "):
         model = HistogramRegressor(**options, max_seconds=0.2).fit(x, y)
     assert time.perf_counter() - start < 10
@@ -228,12 +238,21 @@ def test_max_seconds_ends_the_training():
     assert np.isfinite(model.predict(x)).all()
 
 
+def test_a_gaussian_process_that_takes_too_long_is_left_out():
+    x, y = data()
+    networks = pytest.warns(UserWarning, match="^max_seconds: networks learnt for ")
+    with networks, pytest.warns(UserWarning, match="the Gaussian process was left out"):
+        model = HistogramRegressor(**NO_TREES, max_seconds=1e-3).fit(x, y)
+    assert model.gaussian_process_ is None
+    assert np.isfinite(model.predict(x)).all()
+
+
 def test_it_learns_and_trees_help_where_steps_are():
     generator = np.random.default_rng(0)
     x = generator.uniform(-1, 1, (400, 4))
     y = np.where(x[:, 0] > 0.3, 5.0, 0.0) * np.where(x[:, 1] > -0.2, 1.0, -1.0)
-    model = HistogramRegressor(**QUICK).fit(x, y)
-    assert model.aggregator_.tree_share > 0.5
+    model = HistogramRegressor(**QUICK, gaussian_process=False).fit(x, y)
+    assert model.aggregator_.shares["trees"] > 0.5
     assert model.forest_ is not None
     smooth = HistogramRegressor(**QUICK | {"max_epochs": 40, "learning_rate": 1e-2})
     x, y = data(400, noise=0.1)

@@ -23,14 +23,15 @@ def said(model):
 def test_what_was_chosen_stands_below_the_diagram_of_scikit_learn():
     model = tabular()
     found = said(model)
-    bins = model.bins_
+    bins, shares = model.bins_, model.aggregator_.shares
     assert found == {
         "columns": "number 2",
         "networks": "2",
         "hidden units": "8",
         "epochs": str(model.n_epochs_),
         "bins": f"{bins.count}, from {bins.low:.4g} to {bins.high:.4g}",
-        "share of the trees": f"{model.aggregator_.tree_share:.0%}",
+        "share of the trees": f"{shares.get('trees', 0.0):.0%}",
+        "share of the Gaussian process": f"{shares.get('gaussian_process', 0.0):.0%}",
         "rows that calibrate": str(model.aggregator_.rows),
     }
     assert "sk-top-container" in model._repr_html_()

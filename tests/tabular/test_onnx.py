@@ -314,7 +314,7 @@ def test_the_file_says_what_it_is_and_nothing_of_where_it_was_made(exports):
 
 def test_trees_take_part_in_the_case_of_trees(exports):
     model = exports("trees and a mixed table").model
-    assert model.aggregator_.tree_share > 0
+    assert model.aggregator_.shares.get("trees", 0.0) > 0
     assert model.columns_.kinds.count("boolean") == 2
     assert "empty" in model.columns_.kinds
 

@@ -221,7 +221,7 @@ def test_scores_are_those_of_members_on_rows_they_have_not_seen(monkeypatch):
     outputs = next(model._outputs(X)).members
     error, crps, counts = [], [], []
     for member, rows in enumerate(Folds.random(ROWS, 2, first, DEFAULTS.folds).held_out):
-        part = fitting.Outputs(outputs[[member]][:, rows], None)
+        part = fitting.Outputs(outputs[[member]][:, rows])
         predicted, known = model.aggregator_.distribution(part), torch.tensor(y.tolist())[rows]
         error.append((predicted.mean - known).numpy())
         crps.append(predicted.crps(known).numpy())

@@ -24,7 +24,6 @@ def moments(x: Tensor, rows: Sequence[Tensor], weight: Tensor | None) -> tuple[T
     `x` is (n, features), `rows[v]` has the row numbers of member v, and `weight` (n,) weighs the
     rows. Members with the same row numbers in the same order share one computation.
     """
-    weight = torch.ones(len(x)) if weight is None else weight
     least = MIN_DEVIATION * torch.linalg.vector_norm(x, math.inf, 0).double()
     found: list[tuple[Tensor, tuple[Tensor, Tensor]]] = []
     for index in rows:
@@ -35,17 +34,24 @@ def moments(x: Tensor, rows: Sequence[Tensor], weight: Tensor | None) -> tuple[T
 
 
 def _moments_of_rows(
-    x: Tensor, index: Tensor, weight: Tensor, least: Tensor
+    x: Tensor, index: Tensor, weight: Tensor | None, least: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Weighted mean and standard deviation of the rows with these numbers, in two passes.
 
     A deviation of at most `least` (features,), or of mere rounding, is 0.
     """
-    weight = weight.to(x.device, torch.float64)
+
+    def weights(chunk: Tensor) -> Tensor:
+        ones = torch.ones(len(chunk), dtype=torch.float64, device=x.device)
+        return ones if weight is None else weight[chunk].to(ones)
 
     def average(values: Callable[[Tensor], Tensor]) -> Tensor:
-        sums = [weight[chunk] @ values(x[chunk].double()) for chunk in index.split(CHUNK_ROWS)]
-        return torch.stack(sums).sum(0) / weight[index].sum()
+        sums, total = [], 0.0
+        for chunk in (part.long() for part in index.split(CHUNK_ROWS)):
+            own = weights(chunk)
+            sums.append(own @ values(x[chunk].double()))
+            total += own.sum().item()
+        return torch.stack(sums).sum(0) / total
 
     mean = average(lambda part: part)
     deviation = average(lambda part: (part - mean).square()).sqrt()

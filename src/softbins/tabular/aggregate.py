@@ -1,14 +1,15 @@
-"""From the outputs of all members, and trees, to one distribution for each row.
+"""From the outputs of all members, and their partners, to one distribution for each row.
 
-A held-out row is predicted by the members, one or two, that have not seen it. Such rows decide what
-is done to the histograms: how much the trees' mean counts, whether bins are too wide for what is
-known, and how cumulative probabilities are mapped so that quantiles hold what they promise.
+Partners are what predicts a mean beside the networks: boosted trees and a Gaussian process. A
+held-out row is predicted by the members, one or two, that have not seen it. Such rows decide what
+is done to the histograms: how much the means of partners count, whether bins are too wide for what
+is known, and how cumulative probabilities are mapped so that quantiles hold what they promise.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from torch import Tensor
 from softbins._core.calibrator import LogOddsMap
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
+from softbins.tabular.blend import learn_shares
 from softbins.tabular.calibrate import (
     HeldOut,
     calibrated,
@@ -27,7 +29,7 @@ from softbins.tabular.calibrate import (
     on_lattice,
     update_calibration,
 )
-from softbins.tabular.defaults import CalibrationDefaults, Defaults
+from softbins.tabular.defaults import BlendDefaults, CalibrationDefaults, Defaults
 from softbins.tabular.objectives import TwoHeadObjective, distribution_part
 from softbins.tabular.sharpness import choose_splits, rows_per_chunk, split_bins, spread_evenly
 
@@ -36,13 +38,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Outputs:
-    """What members and trees say of n rows: outputs (members, n, k), and predictions (n,).
+    """What members say of n rows, outputs (members, n, k), and predictions (n,) of each partner.
 
     What is made of them is float64, whatever networks compute in.
     """
 
     members: Tensor
-    trees: Array | Tensor | None = None
+    partners: Mapping[str, Array | Tensor] = field(default_factory=dict)
 
     def mean(self, objective: Objective) -> Tensor:
         """The mean (n,) of what the members predict."""
@@ -67,25 +69,27 @@ class Outputs:
 
     def __getitem__(self, rows: slice) -> Outputs:
         """The same for some of the rows."""
-        return Outputs(self.members[:, rows], None if self.trees is None else self.trees[rows])
+        partners = {name: means[rows] for name, means in self.partners.items()}
+        return Outputs(self.members[:, rows], partners)
 
     def each_member(self) -> list[Outputs]:
         """The same for each member alone."""
-        return [Outputs(member.unsqueeze(0), self.trees) for member in self.members]
+        return [Outputs(member.unsqueeze(0), self.partners) for member in self.members]
 
 
 @dataclass(frozen=True)
 class Aggregator:
-    """Turns outputs of members and trees into one distribution for each row.
+    """Turns outputs of members and partners into one distribution for each row.
 
-    `tree_share` is the weight of the trees in the mean, and `offset` is added to it. Bins are cut
+    `shares` are the weights of partners in the mean, networks have the rest, and `offset` is added
+    to it. Bins are cut
     into `bin_splits` parts, cumulative probabilities mapped by `calibration`, and histograms moved
     to the mean. If `is_lattice`, bins are cells about the only values that there are. `rows`
     held-out rows have told all this, or fewer where older ones are forgotten.
     """
 
     objective: Objective = field(compare=False)
-    tree_share: float
+    shares: Mapping[str, float]
     bin_splits: int
     calibration: LogOddsMap | None = None
     is_lattice: bool = False
@@ -103,6 +107,7 @@ class Aggregator:
         defaults: Defaults,
         max_bin_splits: int,
         ensemble_size: int = 1,
+        rows_per_fold: float = math.inf,
         is_lattice: bool = False,
     ) -> Aggregator:
         """Learn from held-out rows with targets y (n,) and weights (n,).
@@ -111,10 +116,10 @@ class Aggregator:
         `ensemble_size` that predict new rows.
         """
         mean = outputs.mean(objective)
-        share = _tree_share(mean, outputs.trees, y, weight, defaults.trees.min_gain)
-        error = y - _blend(mean, outputs, share)
+        shares = _shares(mean, outputs, y, weight, rows_per_fold, defaults.blend)
+        error = y - _blend(mean, outputs, shares)
         offset = _certain_offset(error, weight, defaults.calibration)
-        first = cls(objective, share, 1, None, is_lattice, len(y), offset)
+        first = cls(objective, shares, 1, None, is_lattice, len(y), offset)
         if not is_lattice:
             bins = distribution_part(objective).bins
             splits = choose_splits(bins, first.mean(outputs), y, max_bin_splits)
@@ -136,7 +141,7 @@ class Aggregator:
         )
         if 1 < members < ensemble_size:
             means = torch.stack([one.mean(self.objective) for one in outputs.each_member()])
-            differences = ((1 - self.tree_share) * means).var(0).median()
+            differences = ((1 - sum(self.shares.values())) * means).var(0).median()
             saved = differences * (1 / members - 1 / ensemble_size)
             share = saved / (y - self.mean(outputs)).square().median()
             squared *= 1 - min(share.nan_to_num(0.0).item(), defaults.max_saved)
@@ -194,11 +199,12 @@ class Aggregator:
         return rows_per_chunk(self._numbers_per_row)
 
     def mean(self, outputs: Outputs) -> Tensor:
-        """Predicted means (n,)."""
-        mean = _blend(outputs.mean(self.objective), outputs, self.tree_share)
-        if self.offset == 0:
+        """Predicted means (n,), which partners or the offset do not take beyond the bins."""
+        mean = _blend(outputs.mean(self.objective), outputs, self.shares)
+        if self.offset == 0 and not self.shares:
             return mean
-        return (mean + self.offset).clamp(self.objective.low, self.objective.high)
+        centers = distribution_part(self.objective).bins.centers
+        return (mean + self.offset).clamp(centers[0], centers[-1])
 
     def distribution(self, outputs: Outputs, is_calibrated: bool = True) -> Histogram:
         """Predicted distributions, whose means are those of `mean`."""
@@ -220,7 +226,7 @@ class Aggregator:
         """Plain numbers, for the header of a model file."""
         own = self.calibration
         return {
-            "tree_share": self.tree_share,
+            "shares": dict(self.shares),
             "bin_splits": self.bin_splits,
             "is_lattice": self.is_lattice,
             "rows": self.rows,
@@ -234,7 +240,7 @@ class Aggregator:
         knots = header["calibration"]
         return cls(
             objective=objective,
-            tree_share=header["tree_share"],
+            shares=header["shares"],
             bin_splits=header["bin_splits"],
             calibration=knots and LogOddsMap(tuple(knots["before"]), tuple(knots["after"])),
             is_lattice=header["is_lattice"],
@@ -243,10 +249,31 @@ class Aggregator:
         )
 
 
-def _blend(mean: Tensor, outputs: Outputs, tree_share: float) -> Tensor:
-    if outputs.trees is None or tree_share == 0:
-        return mean
-    return torch.lerp(mean, torch.as_tensor(outputs.trees), tree_share)
+def _blend(mean: Tensor, outputs: Outputs, shares: Mapping[str, float]) -> Tensor:
+    blended = mean
+    for name, predicted in outputs.partners.items():  # always in the same order, to the last bit
+        blended = blended + shares.get(name, 0.0) * (torch.as_tensor(predicted) - mean)
+    return blended
+
+
+def _shares(
+    mean: Tensor,
+    outputs: Outputs,
+    y: Tensor,
+    weight: Tensor | None,
+    rows_per_fold: float,
+    defaults: BlendDefaults,
+) -> dict[str, float]:
+    """The shares of those partners that are worth their trouble."""
+    if not outputs.partners:
+        return {}
+    means = [mean, *map(torch.as_tensor, outputs.partners.values())]
+    errors = (torch.stack(means, 1) - y.unsqueeze(1)).numpy()
+    weights = None if weight is None else weight.numpy()
+    shares = learn_shares(errors, weights, rows_per_fold, defaults).tolist()
+    return {
+        name: share for name, share in zip(outputs.partners, shares[1:], strict=True) if share > 0
+    }
 
 
 def _certain_offset(error: Tensor, weight: Tensor | None, defaults: CalibrationDefaults) -> float:
@@ -261,19 +288,3 @@ def _certain_offset(error: Tensor, weight: Tensor | None, defaults: CalibrationD
     before, after = ((weights * part.abs()).sum() for part in (error, error - mean))
     is_no_chance = abs(mean) > defaults.min_offset_deviations * chance
     return mean if is_no_chance and after < defaults.max_error_after_offset * before else 0.0
-
-
-def _tree_share(
-    mean: Tensor, trees: Array | Tensor | None, y: Tensor, weight: Tensor | None, min_gain: float
-) -> float:
-    """The share of the trees with the least squared error, 0 unless it is worth their trouble."""
-    if trees is None:
-        return 0.0
-    weights = torch.ones_like(y) if weight is None else weight
-    gap, error = torch.as_tensor(trees) - mean, y - mean
-    inner = (weights * gap.square()).sum()
-    if inner == 0:
-        return 0.0
-    share = ((weights * gap * error).sum() / inner).clamp(0, 1)
-    saved = (weights * (error.square() - (error - share * gap).square())).sum()
-    return share.item() if saved > min_gain * (weights * error.square()).sum() else 0.0

@@ -19,8 +19,8 @@ MEANINGS = {
 }
 HOW_SCORED = {
     "HistogramRegressor": "The rows by which it was calibrated were each held out from some of the "
-    "networks and trees, and predicted by those alone. The epoch to stop at, the share of the "
-    "trees and the calibration were chosen by the same rows, which flatters the scores a little. "
+    "networks and partners, and predicted by those alone. The epoch to stop at, the shares of the "
+    "partners and the calibration were chosen by the same rows, which flatters scores a little. "
     "On the other hand fewer networks predicted a row than predict new ones, and these have learnt "
     "from all rows in the end. The coverage of intervals is not listed: on these rows it is right "
     "by construction.",
@@ -30,7 +30,7 @@ HOW_SCORED = {
 }
 PARTS = (
     *("objective", "bins", "bias_of_bins", "hidden", "members", "epochs"),
-    *("share_of_trees", "calibration_rows"),
+    *("share_of_trees", "share_of_gaussian_process", "calibration_rows"),
 )
 OLDER_FILE = "The model comes from a file of an older version of softbins, which does not say it."
 NO_SCORES = (

@@ -19,6 +19,7 @@ import hashlib
 import math
 import numbers
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any, Self, get_args
@@ -37,8 +38,9 @@ from softbins.tabular.frames import (
     ColumnValues,
     ReadKind,
     TemporalKind,
+    categorical_columns,
     cell_error,
-    column_kinds,
+    column_kind,
     column_names,
     column_title,
     is_missing,
@@ -146,6 +148,10 @@ class CategoryEncoder:
             return 0
         return self.max_one_hot - 1 if self.has_rare else len(self.labels)
 
+    def knows(self, value: Any) -> bool:
+        """Whether a value is one of the known categories."""
+        return _labels([value], isinstance(self.labels[0], float))[0] in self.labels
+
     def features(self, column: int) -> list[EncodedFeature]:
         """What the column of that index becomes."""
         own = [EncodedFeature(column, "is_category", each) for each in self.labels[: self.one_hot]]
@@ -248,12 +254,13 @@ class Columns:
         column of more than `max_one_hot` categories has one feature less than that for its most
         frequent ones, and the most frequent `max_known` are remembered.
         """
-        names, columns = column_names(X), read_columns(numeric_frame_to_array(X))
-        kinds = column_kinds(columns, categorical_features, names)
-        encoders = [
-            _fit_encoder(kind, column, column_title(names, i), used_rows, (max_one_hot, max_known))
-            for i, (kind, column) in enumerate(zip(kinds, columns, strict=True))
-        ]
+        names, limits = column_names(X), (max_one_hot, max_known)
+        chosen = categorical_columns(categorical_features, names, X.shape[1])
+        encoders: list[Encoder] = []
+        for index, column in enumerate(read_columns(numeric_frame_to_array(X))):
+            title = column_title(names, index)
+            kind = column_kind(column.kind, index, chosen, title)
+            encoders.append(_fit_encoder(kind, column, title, used_rows, limits))
         return cls(names, encoders)
 
     @property
@@ -271,6 +278,8 @@ class Columns:
         if X.shape[1] != len(self.encoders):
             raise ValueError(f"X: has {X.shape[1]} columns instead of {len(self.encoders)}")
         X = numeric_frame_to_array(X)
+        if isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
+            X = X.astype(np.float64, copy=False)
         if self._leaves_unchanged(X):
             return np.asarray(X)
         out = np.empty((len(X), len(self.encoded_features)))
@@ -285,8 +294,16 @@ class Columns:
         """For each column with more categories than have a feature each, those of the rows of X."""
         categories = {i: e for i, e in enumerate(self.encoders) if isinstance(e, CategoryEncoder)}
         many = {i: encoder for i, encoder in categories.items() if encoder.has_rare}
-        columns = read_columns(numeric_frame_to_array(X)) if many else []
+        columns = list(read_columns(numeric_frame_to_array(X))) if many else []
         return {i: e.codes(columns[i], column_title(self.names, i)) for i, e in many.items()}
+
+    def column_features(self, X: Any) -> Iterator[NDArray[np.floating]]:
+        """The features (n, k) of each column in turn; 0 and 1 of categories in float32."""
+        for index, (encoder, column) in enumerate(zip(self.encoders, read_columns(X), strict=True)):
+            dtype = np.float32 if isinstance(encoder, CategoryEncoder) else np.float64
+            out = np.empty((len(column.values), len(encoder.features(index))), dtype)
+            encoder.encode(column, column_title(self.names, index), out)
+            yield out
 
     def _leaves_unchanged(self, X: Any) -> bool:
         """Whether X holds only numbers, none of them missing, so that it is its own encoding."""
@@ -316,7 +333,7 @@ def _fit_encoder(
 ) -> Encoder:
     """The encoder of a column of that kind; `limits` are those of categories."""
     used = column._replace(values=column.values[used_rows])
-    text = _text_kind(kind, used.values.tolist(), column, title)
+    text = _text_kind(kind, used.values, column, title)
     if text.left_out is not None:
         return LeftOutEncoder("ignored", text.left_out)
     if text.kind == "category":
@@ -330,8 +347,9 @@ def _fit_encoder(
     return NumericEncoder.fit(text.kind, floats[used_rows])
 
 
-def _text_kind(kind: ReadKind, words: list[Any], column: ColumnValues, title: str) -> TextKind:
+def _text_kind(kind: ReadKind, used: NDArray[Any], column: ColumnValues, title: str) -> TextKind:
     """What a column of that kind is, with these values in the rows that are used."""
+    words = used.tolist() if "text" in (kind, column.kind) else []
     try:
         if kind == "text":
             return text_kind(words)

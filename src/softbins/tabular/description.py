@@ -22,8 +22,8 @@ def description(model: Any) -> dict[str, Any]:
         The same keys for every model, with None for what a model does not have: ``objective``;
         ``bins`` (count, low and high end) and ``bias_of_bins`` (how far they may move a mean);
         the number of ``features``, their ``names`` and ``kinds``; the sizes of ``hidden`` layers
-        and the number of networks, ``members``; and what held-out rows decided, ``share_of_trees``,
-        and the number of ``calibration_rows``.
+        and the number of networks, ``members``; and what held-out rows decided, ``share_of_trees``
+        and ``share_of_gaussian_process`` in the mean, and the number of ``calibration_rows``.
 
     Examples
     --------

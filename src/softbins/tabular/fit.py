@@ -1,8 +1,8 @@
 """How `HistogramRegressor` is fitted to a table.
 
-Folds are drawn, trees grown for each of them, bins and blur chosen by the trees' errors, networks
-trained, a sharp head put on them, everything aggregated as held-out rows advise, and at last the
-networks see all rows.
+Folds are drawn, trees grown for each of them, bins and blur chosen by the trees' errors, a Gaussian
+process fitted if rows are few, networks trained, a sharp head put on them, everything aggregated as
+held-out rows advise, and at last the networks see all rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins.bins import Bins
@@ -48,6 +50,8 @@ from softbins.tabular.ensemble import (
 )
 from softbins.tabular.folds import Folds
 from softbins.tabular.forest import Forest
+from softbins.tabular.gaussian_process import GaussianProcess
+from softbins.tabular.gaussian_process_fit import FittedGaussianProcess, fit_gaussian_process
 from softbins.tabular.held_out_scores import held_out_scores
 from softbins.tabular.hyperparameters import Hyperparameters
 from softbins.tabular.jobs import scattered
@@ -75,6 +79,7 @@ class FittedTable:
     scaling: Scaling
     aggregator: Aggregator | None
     forest: Forest | None
+    gaussian_process: GaussianProcess | None
     history: list[HistoryRow]
     n_epochs: int
     scores: dict[str, float]
@@ -84,18 +89,18 @@ class FittedTable:
 def fit_table(
     data: TrainingData, chosen: Hyperparameters, seed: int, watch: Watch | None = None
 ) -> FittedTable:
-    """Fit networks, and trees if they are wanted, and calibrate them where rows are left out."""
+    """Fit networks, and partners that are wanted, and calibrate them where rows are left out."""
     check_size(network_size(data, chosen, chosen.members), chosen.max_seconds)
     watch = Watch() if watch is None else watch
     folds = draw_folds(data, chosen, seed) if chosen.early_stopping else None
+    if data.is_constant:
+        return _fit_constant(data, chosen, seed)
     if folds is not None:
         data = learn_from_targets(data, chosen, folds, seed, watch.stop)
-    scaling = Scaling.fit(data.features, chosen.scaling)
-    if data.is_constant:
-        return _fit_constant(data, chosen, scaling, seed)
     trees = None if folds is None else grow(data, chosen, folds, seed, watch.stop)
     objective = choose_objective(data, chosen, trees)
-    table = _table(data, chosen, scaling, objective)
+    table = _table(data, chosen, objective)
+    process = None if folds is None else fit_process(data, chosen, table.x, folds, watch.stop)
     workshop = Workshop(table, chosen.n_jobs, watch)
     with scattered(table):
         embedded = choose_embedded(data, chosen, trees)
@@ -104,34 +109,43 @@ def fit_table(
         if folds is not None:
             judged = _for_prediction(copy.deepcopy(network), ensemble.head, torch.float64)
             x = torch.from_numpy(table.x)
-            aggregator, scores = _aggregate(judged, objective, data, x, folds, trees, chosen)
+            partners = held_out_means(trees, process)
+            aggregator, scores = _aggregate(judged, objective, data, x, folds, partners, chosen)
             network = _refit_on_all_rows(workshop, ensemble, task, folds, chosen)
     warn_of_cut(ensemble, chosen.settings.epochs, watch.stop)
-    used = trees is not None and aggregator is not None and aggregator.tree_share > 0
+    used = {} if aggregator is None else aggregator.shares
     return FittedTable(
-        network=_for_prediction(network, ensemble.head, scaling.precision),
+        network=_for_prediction(network, ensemble.head, data.scaling.precision),
         objective=objective,
         columns=data.columns,
-        scaling=scaling,
+        scaling=data.scaling,
         aggregator=aggregator,
-        forest=trees.forest if trees is not None and used else None,
+        forest=trees.forest if trees is not None and "trees" in used else None,
+        gaussian_process=process.process if process and "gaussian_process" in used else None,
         history=ensemble.history,
         n_epochs=ensemble.epoch,
         scores=scores,
     )
 
 
-def _fit_constant(
-    data: TrainingData, chosen: Hyperparameters, scaling: Scaling, seed: int
-) -> FittedTable:
+def _fit_constant(data: TrainingData, chosen: Hyperparameters, seed: int) -> FittedTable:
     """A target that never changes needs no training."""
     objective = choose_objective(data, chosen, None)
     embedded, seeds = choose_embedded(data, chosen, None), [seed] * chosen.members
     network = make_network(data.columns, chosen, embedded, objective.outputs, seeds)
     predict_constant(network, objective, float_targets(data.target[:1]))
-    network = _for_prediction(network, None, scaling.precision)
+    network = _for_prediction(network, None, data.scaling.precision)
     return FittedTable(
-        network, objective, data.columns, scaling, None, None, history=[], n_epochs=0, scores={}
+        network=network,
+        objective=objective,
+        columns=data.columns,
+        scaling=data.scaling,
+        aggregator=None,
+        forest=None,
+        gaussian_process=None,
+        history=[],
+        n_epochs=0,
+        scores={},
     )
 
 
@@ -147,8 +161,15 @@ def learn_from_targets(
     data: TrainingData, chosen: Hyperparameters, folds: Folds, seed: int, stop: Stop
 ) -> TrainingData:
     """The table with what targets say of categories, if columns have many."""
-    how, jobs = chosen.defaults.statistics, chosen.n_jobs
-    return add_target_statistics(data, folds, seed=seed, defaults=how, n_jobs=jobs, stop=stop)
+    return add_target_statistics(
+        data,
+        folds,
+        seed=seed,
+        defaults=chosen.defaults.statistics,
+        scaling=chosen.scaling,
+        n_jobs=chosen.n_jobs,
+        stop=stop,
+    )
 
 
 def grow(
@@ -165,6 +186,30 @@ def grow(
     )
     how = chosen.defaults.trees
     return grow_trees(data, folds, seed=seed, budget=budget, defaults=how, stop=stop)
+
+
+def fit_process(
+    data: TrainingData,
+    chosen: Hyperparameters,
+    x: NDArray[np.generic],
+    folds: Folds,
+    stop: Stop,
+) -> FittedGaussianProcess | None:
+    """A Gaussian process for scaled features, if it is wanted and the table is not too large."""
+    defaults = chosen.defaults.gaussian_process
+    is_small = data.n_rows <= defaults.max_rows and x.shape[1] <= defaults.max_inputs
+    if not chosen.gaussian_process or not is_small:
+        return None
+    part = stop.within(chosen.defaults.times.gaussian_process * stop.seconds_left)
+    return fit_gaussian_process(x.astype(np.float64), data, folds, defaults, part)
+
+
+def held_out_means(
+    trees: GrownTrees | None, process: FittedGaussianProcess | None
+) -> dict[str, NDArray[np.float64]]:
+    """What partners predict for the judges of all folds in turn, by their names."""
+    found = {"trees": trees, "gaussian_process": process}
+    return {name: partner.held_out for name, partner in found.items() if partner is not None}
 
 
 def choose_objective(
@@ -291,12 +336,10 @@ def embedded_inputs(columns: Columns, defaults: NetworkDefaults) -> list[int]:
     return found if len(found) <= defaults.max_embedded_inputs else []
 
 
-def _table(
-    data: TrainingData, chosen: Hyperparameters, scaling: Scaling, objective: Objective
-) -> SharedTable:
+def _table(data: TrainingData, chosen: Hyperparameters, objective: Objective) -> SharedTable:
     """What all networks learn from."""
-    x, y = scaling(data.features), float_targets(data.target)
-    return SharedTable.of(x, y, data.weight, learnt_part(objective), chosen.settings)
+    y = float_targets(data.target)
+    return SharedTable.of(data.features, y, data.weight, learnt_part(objective), chosen.settings)
 
 
 def _train(
@@ -380,7 +423,7 @@ def _aggregate(
     data: TrainingData,
     x: Tensor,
     folds: Folds,
-    trees: GrownTrees | None,
+    partners: dict[str, NDArray[np.float64]],
     chosen: Hyperparameters,
 ) -> tuple[Aggregator, dict[str, float]]:
     """An aggregator that has learnt from what members say of the rows they have left out.
@@ -388,8 +431,8 @@ def _aggregate(
     And the errors on these rows.
     """
     index = torch.cat(folds.judges)
-    # Where members were pruned, the first fold is left, whose rows trees predicted first.
-    predicted = None if trees is None else trees.held_out[: len(index)]
+    # Where members were pruned, the first fold is left, whose rows partners predicted first.
+    predicted = {name: means[: len(index)] for name, means in partners.items()}
     outputs = Outputs(held_out_outputs(network, x.cpu(), folds), predicted)
     target = torch.from_numpy(data.target)[index]
     weight = None if data.weight is None else torch.from_numpy(data.weight)[index]
@@ -401,6 +444,7 @@ def _aggregate(
         defaults=chosen.defaults,
         max_bin_splits=chosen.max_bin_splits,
         ensemble_size=network.members,
+        rows_per_fold=sum(map(len, folds.parts)) / len(folds.parts),
         is_lattice=chosen.support(data.target).step is not None,
     )
     return aggregator, held_out_scores(aggregator, outputs, target, weight)

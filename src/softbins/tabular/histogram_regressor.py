@@ -1,7 +1,8 @@
 """`HistogramRegressor`: the Histogram Loss for a table, with defaults that need no tuning.
 
 Members are networks with embedded inputs, each of which leaves out a fold of the rows. The folds
-stop the training, decide whether boosted trees take part in the mean, and calibrate.
+stop the training, decide how much boosted trees and a Gaussian process take part in the mean, and
+calibrate.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, Self
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
@@ -29,11 +31,13 @@ from softbins.tabular.base import Array, StackedRegressor
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import DEFAULTS, PAPER_PARAMETERS, Optimizer, Preset, ScalingKind
 from softbins.tabular.device import one_thread
+from softbins.tabular.disk_table import DEFAULT_MEMORY, disk_training_data
 from softbins.tabular.fit import fit_table
 from softbins.tabular.hyperparameters import Hyperparameters, resolve
 from softbins.tabular.interrupts import OnInterrupt
-from softbins.tabular.jobs import check_jobs
+from softbins.tabular.jobs import check_jobs, refuse_other_processes
 from softbins.tabular.objectives import distribution_part
+from softbins.tabular.parquet_table import ParquetTable, is_dataset
 from softbins.tabular.tune import tune_table
 from softbins.tabular.watch import Callback, Watch
 
@@ -44,8 +48,9 @@ class HistogramRegressor(StackedRegressor):
     """A regressor for tables that predicts a calibrated distribution for every row.
 
     Each of several networks leaves out an eighth of the rows and stops where it errs least on
-    them. The same rows decide whether boosted trees take part in the mean, and calibrate the
-    predicted distribution, from which everything else comes: mean, quantiles, intervals, samples.
+    them. The same rows decide how much boosted trees and, for few rows, a Gaussian process take
+    part in the mean, and calibrate the predicted distribution, from which everything else comes:
+    mean, quantiles, intervals, samples.
     At last all networks learn from all rows, a little. Where a parameter is "auto", the number of
     rows and the noise decide.
 
@@ -74,6 +79,9 @@ class HistogramRegressor(StackedRegressor):
         Whether numbers enter the networks as learnt waves, beside themselves.
     trees : bool, default=True
         Whether boosted trees may take part in the mean. They need `early_stopping`.
+    gaussian_process : bool, default=True
+        Whether a Gaussian process may take part in the mean, for up to 3000 rows. It needs
+        `early_stopping`.
     scaling : {"robust", "standard"}, default="robust"
         "robust" bends features that are far out; "standard" only centers them.
     activation : {"silu", "relu"}, default="silu"
@@ -139,6 +147,8 @@ class HistogramRegressor(StackedRegressor):
         What rows that were left out have decided. None without early stopping.
     forest_ : Forest or None
         The boosted trees, if they take part.
+    gaussian_process_ : GaussianProcess or None
+        The Gaussian process, if it takes part.
     scaling_ : Scaling
         How features are scaled.
     columns_ : Columns
@@ -191,6 +201,7 @@ class HistogramRegressor(StackedRegressor):
         members: int | Auto = "auto",
         embeddings: bool = True,
         trees: bool = True,
+        gaussian_process: bool = True,
         scaling: ScalingKind = "robust",
         activation: Activation = "silu",
         optimizer: Optimizer = "muon",
@@ -223,6 +234,7 @@ class HistogramRegressor(StackedRegressor):
         self.members = members
         self.embeddings = embeddings
         self.trees = trees
+        self.gaussian_process = gaussian_process
         self.scaling = scaling
         self.activation = activation
         self.optimizer = optimizer
@@ -275,21 +287,26 @@ class HistogramRegressor(StackedRegressor):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: ArrayLike | None = None,
         groups: Any = None,
         time: Any = None,
+        *,
+        target: str | None = None,
+        memory: float = DEFAULT_MEMORY,
     ) -> Self:
         """Train on a table.
 
         Parameters
         ----------
-        X : array or data frame of shape (n_samples, n_features)
+        X : array, data frame, path or dataset of shape (n_samples, n_features)
             Features. Gaps (NaN) are allowed. In a data frame of pandas or polars, text,
             categories and booleans are taken as well, so that no encoder is needed. A sparse
-            matrix is made dense, up to 1 GB.
+            matrix is made dense, up to 1 GB. A Parquet file, a folder of such files, or a
+            `pyarrow.dataset.Dataset` need not fit into memory: rows are read in batches and
+            encoded in a temporary file (in TMPDIR), and columns are learnt from 200 000 rows.
         y : array of shape (n_samples,)
-            Targets, finite numbers.
+            Targets, finite numbers. None for Parquet, where `target` names them.
         sample_weight : array of shape (n_samples,), optional
             How much each row counts, relative to the others. A row of weight 0 is no row.
         groups : array of shape (n_samples,) or str, optional
@@ -298,13 +315,48 @@ class HistogramRegressor(StackedRegressor):
         time : array of shape (n_samples,) or str, optional
             When each row was, as dates or numbers, or the name of a column of X. Rows that are
             held out are later than those that the members learnt from which they judge.
+        target : str, optional
+            The column of a Parquet table to predict. Rows that have none are left out.
+        memory : float, default=1e9
+            About how many bytes a fit of a Parquet table may take, beside the program itself.
 
         Returns
         -------
         Self
             The fitted estimator. If fitting fails, the estimator stays as it was.
         """
-        return self._fit_rows(X, y, sample_weight, **self._order(groups, time))
+        if not is_dataset(X):
+            if target is not None:
+                raise ValueError("target: is the column of a Parquet table; give y for an array")
+            return self._fit_rows(X, y, sample_weight, **self._order(groups, time))
+        given = {"y": y, "sample_weight": sample_weight, "groups": groups, "time": time}
+        given |= {"folds": self.folds}
+        unknown = [name for name, value in given.items() if value is not None]
+        if unknown:
+            raise ValueError(f"{unknown[0]}: is not taken with a Parquet table; leave it out")
+        table = X if isinstance(X, ParquetTable) else ParquetTable.open(X, target)
+        return self._fit_parquet(table, memory)
+
+    def _fit_parquet(self, table: ParquetTable, memory: float) -> Self:
+        """Train on a table that need not fit into memory."""
+        check_jobs(self.n_jobs)
+        if table.target is None:
+            raise ValueError("target: name the column of the Parquet table that is to be predicted")
+        refuse_other_processes()
+
+        def encode() -> tuple[TrainingData, dict[str, Any]]:
+            data = disk_training_data(
+                table,
+                memory=require_number("memory", memory),
+                categorical_features=self.categorical_features,
+                scaling=self.scaling,
+                trees=bool(self.trees and self.early_stopping),
+                seed=self._seed(),
+            )
+            names = np.array(table.features, dtype=object)
+            return data, {"n_features_in_": len(names), "feature_names_in_": names}
+
+        return self._fit_encoded(encode, table.target)
 
     def _order(self, groups: Any, time: Any) -> dict[str, Any]:
         """What says which rows are held out together."""
@@ -360,13 +412,15 @@ class HistogramRegressor(StackedRegressor):
             "scaling_": fitted.scaling,
             "aggregator_": fitted.aggregator,
             "forest_": fitted.forest,
+            "gaussian_process_": fitted.gaussian_process,
             "history_": fitted.history,
             "n_epochs_": fitted.n_epochs,
         }
         return attributes, fitted.scores
 
     def _resolved(self, data: TrainingData) -> Hyperparameters:
-        return resolve(self.get_params(deep=False), data.n_rows, self._defaults)
+        chosen = resolve(self.get_params(deep=False), data.n_rows, self._defaults)
+        return chosen if data.memory is None else chosen.within(data.memory)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -439,13 +493,17 @@ class HistogramRegressor(StackedRegressor):
         return self._collect(X, lambda rows: map(predict, self._small_outputs(rows)))
 
     def _outputs(self, X: Any, for_means: bool = False) -> Iterator[Outputs]:
-        """What members and trees say, in chunks of rows; for means not all of it is needed."""
+        """What members and partners say, in chunks of rows; for means not all of it is needed."""
         features = self._features(X)
         count = self.objective_.mean_outputs if for_means else self.network_.outputs
         trees = None if self.forest_ is None else self.forest_.predict(features)
         for rows in self._chunks(features):
             members = self._apply(partial(self.network_.first_outputs, count=count), features[rows])
-            yield Outputs(members, None if trees is None else trees[rows])
+            partners: dict[str, Array | Tensor] = {} if trees is None else {"trees": trees[rows]}
+            if self.gaussian_process_ is not None:
+                scaled = self.scaling_(features[rows])
+                partners["gaussian_process"] = self.gaussian_process_(scaled)
+            yield Outputs(members, partners)
 
     def _small_outputs(self, X: Any) -> Iterator[Outputs]:
         """The same in chunks that are small enough for distributions."""

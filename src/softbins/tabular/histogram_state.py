@@ -10,22 +10,26 @@ from softbins.bins import Bias, Bins
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.tabular.aggregate import Aggregator
 from softbins.tabular.forest import Forest
+from softbins.tabular.gaussian_process import GaussianProcess
 from softbins.tabular.objectives import TwoHeadObjective, histogram_objective
 
 
 def state_of(regressor: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """What a fitted `HistogramRegressor` adds to a model file: header and tensors."""
-    network, aggregator, forest = regressor.network_, regressor.aggregator_, regressor.forest_
+    network, aggregator = regressor.network_, regressor.aggregator_
+    forest, process = regressor.forest_, regressor.gaussian_process_
     shape = {"hidden": list(network.hidden), "members": network.members}
     header: dict[str, Any] = {"network": shape | {"embedded": network.embedded}}
     header["bias"] = list(regressor.bins_.bias or ())
     header["aggregator"] = None if aggregator is None else aggregator.to_json()
-    header["trees"] = forest is not None
+    header["trees"], header["gaussian_process"] = forest is not None, process is not None
     tensors = {"edges": regressor.bins_.edges}
     if isinstance(regressor.objective_, TwoHeadObjective):
         blurred: Any = regressor.objective_.blurred
         header["blur"], tensors["blurred_edges"] = blurred.target.sigma, blurred.bins.edges
-    return header, tensors | ({} if forest is None else forest.tensors())
+    for partner in (forest, process):
+        tensors |= {} if partner is None else partner.tensors()
+    return header, tensors
 
 
 def set_state(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -39,6 +43,8 @@ def set_state(regressor: Any, header: dict[str, Any], tensors: dict[str, Tensor]
     found = header["aggregator"]
     regressor.aggregator_ = found and Aggregator.from_json(regressor.objective_, found)
     regressor.forest_ = Forest.from_tensors(tensors) if header["trees"] else None
+    is_there = header["gaussian_process"]
+    regressor.gaussian_process_ = GaussianProcess.from_tensors(tensors) if is_there else None
     shape = header["network"]
     regressor.network_ = EmbeddedMLP(
         len(regressor.columns_.encoded_features),

@@ -40,14 +40,16 @@ def chosen_table(model: Any) -> str:
 def chosen(model: Any) -> dict[str, str]:
     """The choices in the words of the page, in their order; what a model lacks is left out."""
     about = description(model)
-    bins, share = about["bins"], about["share_of_trees"]
+    bins = about["bins"]
+    trees, process = about["share_of_trees"], about["share_of_gaussian_process"]
     found = {
         "columns": shown(dict(Counter(about["kinds"]))),
         "networks": shown(about["members"]),
         "hidden units": shown(about["hidden"]),
         "epochs": shown(model.n_epochs_),
         "bins": bins and f"{bins['count']}, from {shown(bins['low'])} to {shown(bins['high'])}",
-        "share of the trees": None if share is None else f"{share:.0%}",
+        "share of the trees": None if trees is None else f"{trees:.0%}",
+        "share of the Gaussian process": None if process is None else f"{process:.0%}",
         "rows that calibrate": about["calibration_rows"] and shown(about["calibration_rows"]),
     }
     return {name: text for name, text in found.items() if text is not None}

@@ -21,6 +21,10 @@ from softbins.tabular.defaults import (
 )
 from softbins.tabular.support import Array, Support
 
+BYTES_PER_NUMBER = 4
+# Of what a table on disk may take, for precomputed targets and again for the units of heads.
+SHARE_OF_MEMORY = 0.1
+
 
 @dataclass(frozen=True)
 class Hyperparameters:
@@ -43,6 +47,7 @@ class Hyperparameters:
     sigma: float
     blur: float | Literal["auto"] | None
     trees: bool
+    gaussian_process: bool
     tree_speedup: int
     early_stopping: bool
     patience: int
@@ -54,6 +59,21 @@ class Hyperparameters:
     n_jobs: int | None
     max_seconds: float | None
     """For the whole of a fit."""
+
+    def within(self, memory: float) -> Hyperparameters:
+        """The same for a table on disk, with about so many bytes for what is made of its rows."""
+        numbers = int(SHARE_OF_MEMORY * memory / BYTES_PER_NUMBER)
+        training, settings = self.defaults.training, self.settings
+        head = replace(training.head, max_units=min(numbers, training.head.max_units))
+        return replace(
+            self,
+            defaults=replace(self.defaults, training=replace(training, head=head)),
+            settings=replace(
+                settings,
+                shuffled_rows=training.rows_shuffled_on_disk,
+                max_precomputed_numbers=min(numbers, settings.max_precomputed_numbers),
+            ),
+        )
 
     @property
     def max_bin_splits(self) -> int:
@@ -105,6 +125,7 @@ def resolve(parameters: Mapping[str, Any], n_rows: int, defaults: Defaults) -> H
         sigma=parameters["sigma"],
         blur=parameters["blur"],
         trees=parameters["trees"],
+        gaussian_process=parameters["gaussian_process"],
         tree_speedup=budget.tree_speedup.at(n_rows),
         early_stopping=parameters["early_stopping"],
         patience=patience,

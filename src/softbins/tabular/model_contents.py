@@ -65,8 +65,13 @@ def upgraded(header: dict[str, Any]) -> dict[str, Any]:
     # Dropout in hidden layers changed the training only, not what is predicted.
     if header.get("class") == "HistogramRegressor" and isinstance(header.get("parameters"), dict):
         header["parameters"].pop("dropout", None)
-        header["parameters"] = {"lower": None, "upper": None, "folds": None, **header["parameters"]}
+        before = {"lower": None, "upper": None, "folds": None, "gaussian_process": False}
+        header["parameters"] = before | header["parameters"]
+        header.setdefault("gaussian_process", False)
     aggregator = header.get("aggregator")
+    if isinstance(aggregator, dict) and "tree_share" in aggregator:
+        share = aggregator.pop("tree_share")
+        aggregator["shares"] = {"trees": share} if header.get("trees") else {}
     if isinstance(aggregator, dict) and "temperature" in aggregator:
         raise ValueError(
             "it was calibrated by an older version, in a way that there is no longer; fit it again"

@@ -7,6 +7,7 @@ from typing import Any
 
 from softbins._core.text import shown
 from softbins.tabular.model_contents import ModelContents
+from softbins.tabular.model_header import PARTNERS
 from softbins.tabular.provenance import Provenance, column_summaries
 from softbins.tabular.summary import history_summary
 
@@ -44,7 +45,10 @@ def describe(contents: ModelContents) -> dict[str, Any]:
         "names": header["columns"]["names"] or [],
         "kinds": [column.kind for column in columns],
         **_network(header),
-        "share_of_trees": aggregator and aggregator["tree_share"],
+        **{
+            f"share_of_{name}": aggregator and aggregator["shares"].get(name, 0.0)
+            for name in PARTNERS
+        },
         "calibration_rows": aggregator and aggregator["rows"],
     }
 

@@ -38,6 +38,7 @@ MAX_TARGET = 1e100
 MAX_LOG_ODDS, MAX_KNOTS = 1e3, 1024
 MAX_BIN_SPLITS = 1024
 MAX_HISTORY_NUMBER = 1e300
+PARTNERS = ("trees", "gaussian_process")
 BELOW_ONE = math.nextafter(1.0, 0.0)
 
 FLAG = OneOf((False, True, 0, 1, None))
@@ -100,6 +101,7 @@ HISTOGRAM_PARAMETERS: dict[str, Rule] = PARAMETERS_OF_BOTH | {
     "members": _or_auto(COUNT),
     "embeddings": FLAG,
     "trees": FLAG,
+    "gaussian_process": FLAG,
     "scaling": OneOf(get_args(ScalingKind)),
     "activation": OneOf(get_args(Activation)),
     "optimizer": OneOf(get_args(Optimizer)),
@@ -155,7 +157,7 @@ HISTORY_ROW = Fields(
 KNOTS = ListOf(Number(-MAX_LOG_ODDS, MAX_LOG_ODDS), shortest=2, longest=MAX_KNOTS)
 AGGREGATOR = Fields(
     {
-        "tree_share": Number(0, 1),
+        "shares": Fields({}, optional=dict.fromkeys(PARTNERS, Number(0, 1))),
         "bin_splits": Whole(1, MAX_BIN_SPLITS),
         "is_lattice": OneOf((False, True)),
         "rows": POSITIVE,
@@ -205,6 +207,7 @@ HEADERS = {
             "bias": ListOf(Number(0, MAX_TARGET), shortest=2, longest=2),
             "aggregator": Optional(AGGREGATOR),
             "trees": OneOf((False, True)),
+            "gaussian_process": OneOf((False, True)),
         },
         optional={"blur": POSITIVE, "provenance": PROVENANCE},
     ),

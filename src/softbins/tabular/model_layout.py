@@ -21,11 +21,12 @@ from softbins.nn.settings import MAX_WIDENING
 from softbins.tabular.columns import Columns
 from softbins.tabular.encoded_feature import DatePart
 from softbins.tabular.frames import MAX_ABSOLUTE_VALUE
-from softbins.tabular.model_header import HEADERS, MAX_TARGET
+from softbins.tabular.model_header import HEADERS, MAX_TARGET, PARTNERS
 from softbins.tabular.provenance import NUMERIC_KINDS
 from softbins.tabular.time_zones import time_zone
 
 MAX_FLOAT32 = (2 - 2**-23) * 2.0**127
+MIN_LENGTH = 1e-30  # in which a Gaussian process measures: float64 holds the square of a distance
 
 
 class Layout(NamedTuple):
@@ -93,6 +94,7 @@ def check_layout(header: dict[str, Any], layouts: Layouts) -> dict[str, TensorRu
     _check_history(header)
     _check_columns(header["columns"])
     _check_provenance(header)
+    _check_shares(header)
     features = count_features(header)
     layers = Layers.of(header)
     _check_embedded(layers, features)
@@ -151,6 +153,17 @@ def _check_provenance(header: dict[str, Any]) -> None:
             raise ValueError(f"{place}.missing: is more than there are rows")
 
 
+def _check_shares(header: dict[str, Any]) -> None:
+    """Exactly the partners that are there have a share, and all together at most the whole."""
+    if header.get("aggregator") is None:
+        return
+    shares = header["aggregator"]["shares"]
+    if set(shares) != {name for name in PARTNERS if header[name]}:
+        raise ValueError(f"header.aggregator.shares: {shares} are not those of what is there")
+    if sum(shares.values()) > 1 + 1e-9:
+        raise ValueError(f"header.aggregator.shares: {shares} are more than the whole")
+
+
 def _check_embedded(layers: Layers, features: int) -> None:
     places = (-1, *(layers.embedded or ()), features)
     if not all(before < after for before, after in pairwise(places)):
@@ -174,6 +187,8 @@ def _tensor_rules(
     rules["scaling.limit"] = _numbers(low=SMALLEST_POSITIVE, high=math.inf)
     if header.get("trees"):
         rules |= _forest_rules(layouts, features)
+    if header.get("gaussian_process"):
+        rules |= _gaussian_process_rules(layouts, features)
     return rules
 
 
@@ -239,6 +254,19 @@ def _forest_rules(layouts: Layouts, features: int) -> dict[str, TensorRule]:
         "forest.roots": _indices(trees, end=nodes),
         "forest.depths": _indices(trees, end=nodes),
         "forest.rest": _numbers(2),
+    }
+
+
+def _gaussian_process_rules(layouts: Layouts, features: int) -> dict[str, TensorRule]:
+    """Bounds that leave all distances and sums finite, for every table that is taken."""
+    rows = _shape(layouts, "gaussian_process.weights", 1)[0]
+    return {
+        "gaussian_process.center": _numbers(features, low=-MAX_FLOAT32, high=MAX_FLOAT32),
+        "gaussian_process.length": _numbers(features, low=MIN_LENGTH, high=MAX_FLOAT32),
+        "gaussian_process.rows": _numbers(rows, features, low=-MAX_FLOAT32, high=MAX_FLOAT32),
+        "gaussian_process.weights": _numbers(rows),
+        "gaussian_process.slope": _numbers(features),
+        "gaussian_process.numbers": _numbers(7),
     }
 
 

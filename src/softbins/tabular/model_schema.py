@@ -18,6 +18,7 @@ from torch import Tensor
 from softbins._core.tensor_checks import require
 from softbins.bins import Bins
 from softbins.tabular.frames import MAX_ABSOLUTE_VALUE
+from softbins.tabular.model_header import MAX_TARGET
 from softbins.tabular.model_layout import (
     MAX_FLOAT32,
     Layers,
@@ -49,6 +50,8 @@ def check_model(header: dict[str, Any], tensors: Tensors) -> None:
         _check_bins(Bins(tensors["edges"]), header["aggregator"])
     if header.get("trees"):
         _check_trees(tensors, count_features(header))
+    if header.get("gaussian_process"):
+        _check_bent_target(tensors["gaussian_process.numbers"])
 
 
 def layouts_of(tensors: Tensors) -> dict[str, Layout]:
@@ -120,6 +123,17 @@ def _largest_feature(tensors: Tensors) -> Tensor:
     if tensors["scaling.limit"] < math.inf:
         return torch.full_like(center, MAX_COMPRESSED)
     return ((MAX_ABSOLUTE_VALUE + center.abs()) / scale).clamp(max=MAX_FLOAT32)
+
+
+def _check_bent_target(numbers: Tensor) -> None:
+    """Predictions are bent back from a range that rises, and are targets afterwards."""
+    _, center, spread, low, high, rising, falling = numbers.tolist()
+    end = max(abs(low), abs(high))
+    largest = math.inf
+    if end <= math.log(MAX_TARGET):
+        largest = abs(center) + abs(spread) * (abs(rising) + abs(falling)) * math.exp(end)
+    if not (low < high and spread > 0 and largest <= MAX_TARGET):
+        raise ValueError("tensor gaussian_process.numbers: cannot be bent back to targets")
 
 
 def _check_trees(tensors: Tensors, features: int) -> None:

@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 from softbins.nn.stopping import Stop
 from softbins.tabular.columns import CategoryEncoder
 from softbins.tabular.data import TrainingData
-from softbins.tabular.defaults import StatisticsDefaults
+from softbins.tabular.defaults import ScalingKind, StatisticsDefaults
 from softbins.tabular.folds import Folds
 from softbins.tabular.jobs import run_tasks, scattered
 from softbins.tabular.row_order import RowOrder
+from softbins.tabular.tree_bins import TreeBins
 from softbins.tabular.tree_growth import EnsembleTask, grow_ensemble
 
 Array = NDArray[np.float64]
@@ -45,6 +46,7 @@ def add_target_statistics(
     *,
     seed: int,
     defaults: StatisticsDefaults,
+    scaling: ScalingKind = "robust",
     n_jobs: int | None = None,
     stop: Stop | None = None,
 ) -> TrainingData:
@@ -55,7 +57,8 @@ def add_target_statistics(
     weight = np.ones(data.n_rows) if data.weight is None else data.weight
     left = remaining_errors(data, parts, seed, defaults, n_jobs, Stop() if stop is None else stop)
     learnt = _Learner(data.codes, data.target, left, weight, defaults.rounds)
-    return _with_features(data, learnt.crossed(parts), learnt.from_rows(np.arange(data.n_rows)))
+    statistics = learnt.from_rows(np.arange(data.n_rows))
+    return _with_features(data, learnt.crossed(parts), statistics, scaling)
 
 
 # Whose targets a row may know
@@ -96,14 +99,18 @@ def remaining_errors(
     Each half of the parts is predicted by trees that have learnt from the other half. Targets are
     as they are where there is no time for that, or nothing to predict from.
     """
-    others = [f.column not in data.codes for f in data.columns.encoded_features]
+    columns = [feature.column for feature in data.columns.encoded_features]
+    others = [place for place, column in enumerate(columns) if column not in data.codes]
     halves = [_joined(parts[start::2]) for start in (0, 1)]
-    if not any(others) or min(map(len, halves)) < defaults.min_rows_of_trees:
+    if not others or min(map(len, halves)) < defaults.min_rows_of_trees:
         return data.target
-    arrays = data.features[:, others], data.target, data.weight
+    # Bins of scaled features are as good, and there also where no other trees are wanted.
+    features = data.features[:, others]
+    bins = TreeBins.fit(features)
+    arrays = bins.codes(features), data.target, data.weight
     stop = stop.within(defaults.time_share * stop.seconds_left)
     tasks = [
-        _task(learnt, judged, sum(others), seed, defaults, stop)
+        _task(learnt, judged, bins, seed, defaults, stop)
         for learnt, judged in (halves, halves[::-1])
     ]
     with scattered(arrays):
@@ -122,17 +129,24 @@ def _joined(parts: Sequence[Part]) -> Index:
 
 
 def _task(
-    learnt: Index, judged: Index, columns: int, seed: int, defaults: StatisticsDefaults, stop: Stop
+    learnt: Index,
+    judged: Index,
+    bins: TreeBins,
+    seed: int,
+    defaults: StatisticsDefaults,
+    stop: Stop,
 ) -> EnsembleTask:
-    from sklearn.ensemble import HistGradientBoostingRegressor  # which a prediction can do without
+    from softbins.tabular.binned_boosting import BinnedBoosting  # which a prediction can do without
 
-    rounds = max(defaults.trees * defaults.wide_columns // max(columns, defaults.wide_columns), 1)
-    model = HistGradientBoostingRegressor(
+    columns = max(len(bins.thresholds), defaults.wide_columns)
+    rounds = max(defaults.trees * defaults.wide_columns // columns, 1)
+    model = BinnedBoosting(
         learning_rate=defaults.learning_rate,
         max_iter=rounds,
         early_stopping=False,
         random_state=seed,
     )
+    model.bins = bins
     some = np.sort(learnt[:: -(-len(learnt) // defaults.max_rows_of_trees)])
     return EnsembleTask(some, judged, model, stop.seconds_left / 2, min_rounds=rounds)
 
@@ -201,7 +215,10 @@ def shrunken_means(codes: Index, y: Array, weight: Array, count: int) -> Array:
 
 
 def _with_features(
-    data: TrainingData, features: dict[int, Array], statistics: dict[int, Array]
+    data: TrainingData,
+    features: dict[int, Array],
+    statistics: dict[int, Array],
+    scaling: ScalingKind,
 ) -> TrainingData:
     """The table with these features (n, 2) of some columns, whose encoders get the statistics."""
     encoders = list(data.columns.encoders)
@@ -211,9 +228,9 @@ def _with_features(
         means, effects = ([float(f"{x:.{DIGITS}g}") for x in part] for part in found[:-1].T)
         encoders[column] = replace(encoder, means=means, effects=effects)
     columns = replace(data.columns, encoders=encoders)
-    before = {feature: place for place, feature in enumerate(data.columns.encoded_features)}
-    known = [before.get(feature, -1) for feature in columns.encoded_features]
-    widened = data.features[:, known]
+    wanted, before = columns.encoded_features, data.columns.encoded_features
+    both = before + [feature for feature in wanted if feature not in before]
+    order = [both.index(feature) for feature in wanted]
     new = np.concatenate([features[column] for column in sorted(features)], 1)
-    widened[:, np.array(known) < 0] = new
-    return replace(data, columns=columns, features=widened)
+    encoded = data.encoded.with_features(columns, new, order, scaling)
+    return replace(data, columns=columns, encoded=encoded)

@@ -47,7 +47,6 @@ from softbins.tabular.hyperparameters import Hyperparameters
 from softbins.tabular.jobs import run_tasks, scattered
 from softbins.tabular.memory import check_size
 from softbins.tabular.objectives import histogram_objective
-from softbins.tabular.scaling import Scaling
 from softbins.tabular.targets import float_targets
 from softbins.tabular.tree_growth import GrownTrees
 from softbins.tabular.watch import Watch
@@ -140,7 +139,6 @@ def _task(
     """All candidates, each as often as there are folds, and the table that they learn from."""
     members = [candidate for candidate in tried for _ in folds.parts]
     objective, settings = _objective(data, chosen, trees, members), _settings(chosen)
-    x = Scaling.fit(data.features, chosen.scaling)(data.features)
     embedded = choose_embedded(data, chosen, trees)
     task = GroupTask(
         members=range(len(members)),
@@ -152,7 +150,8 @@ def _task(
         make_network=partial(make_network, data.columns, chosen, embedded, objective.outputs),
         decays=torch.tensor([candidate.weight_decay for candidate in members]),
     )
-    return task, SharedTable.of(x, float_targets(data.target), data.weight, objective, settings)
+    y = float_targets(data.target)
+    return task, SharedTable.of(data.features, y, data.weight, objective, settings)
 
 
 def _train(workshop: Workshop, whole: GroupTask, chosen: Hyperparameters) -> TrainedEnsemble:

@@ -16,6 +16,7 @@ from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.nn.stack import StackedMLP
 from softbins.tabular.aggregate import Aggregator, Outputs
+from softbins.tabular.gaussian_process import GaussianProcess
 from softbins.tabular.scaling import MAX_FLOAT64, Scaling
 
 LARGE = 1e8  # added to its square, 1 is lost in float64
@@ -35,6 +36,7 @@ class Forecast(nn.Module):
         self.scaling: Scaling = model.scaling_
         self.objective: Objective = model.objective_
         self.aggregator: Aggregator | None = getattr(model, "aggregator_", None)
+        self.process: GaussianProcess | None = getattr(model, "gaussian_process_", None)
         self.takes_trees = getattr(model, "forest_", None) is not None
         self.quantiles, self.coverage = quantiles, coverage
 
@@ -61,9 +63,13 @@ class Forecast(nn.Module):
 
     def forward(self, features: Tensor, trees: Tensor | None = None) -> tuple[Tensor, ...]:
         """The `answers` in turn, for features (n, d) and predictions of trees (n,)."""
-        x = scaled(self.scaling, features).float().to(self.scaling.precision)
+        single = scaled(self.scaling, features).float()
+        x = single.to(self.scaling.precision)
         members = self.network(x.expand(self.network.members, -1, -1))
-        outputs = Outputs(members, trees)
+        partners = {} if trees is None else {"trees": trees}
+        if self.process is not None:
+            partners["gaussian_process"] = self.process(single)
+        outputs = Outputs(members, partners)
         answers = [self._mean(outputs)]
         if self.quantiles is None and self.coverage is None:
             return tuple(answers)
