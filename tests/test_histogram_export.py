@@ -66,7 +66,7 @@ def flat(answers):
     return list(torch.utils._pytree.tree_leaves(answers))
 
 
-@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_exported_answers_are_the_same_bits_for_any_batch(strict):
     bins = BINS["quantile"]
     model = Served(bins, *ANSWERS).eval()

@@ -129,7 +129,8 @@ def train_further(
     settings: Settings,
 ) -> StackedMLP:
     """The networks of an ensemble after more epochs, on all rows."""
-    rows = [torch.arange(len(workshop.table.y))] * ensemble.network.members
+    numbers = torch.arange(len(workshop.table.y), dtype=whole.rows[0].dtype)
+    rows = [numbers] * ensemble.network.members
     again = replace(
         whole,
         members=range(ensemble.network.members),

@@ -352,15 +352,14 @@ def _train(
     seed: int,
 ) -> tuple[TrainedEnsemble, Folds | None, GroupTask]:
     """The networks and their heads, the folds of those that are left, and what they had to do."""
-    learnt, batch_size = learnt_part(objective), chosen.settings.batch_size
-    everything = [torch.arange(data.n_rows)] * chosen.members
+    learnt = learnt_part(objective)
     head = None
     if isinstance(objective, TwoHeadObjective):
         head = HeadTask(objective.sharp, chosen.defaults.training.head)
     task = GroupTask(
         members=range(chosen.members),
         seeds=[seed + member for member in range(chosen.members)],
-        rows=everything if folds is None else folds.training_rows(batch_size),
+        rows=_training_rows(data, chosen, folds),
         validation=None if folds is None else folds.held_out,
         objective=learnt,
         settings=chosen.settings,
@@ -374,6 +373,15 @@ def _train(
     rule = chosen.defaults.training.pruning if prune else None
     share = chosen.defaults.times.networks
     return *train_members(workshop, tasks, folds, rule, share), task
+
+
+def _training_rows(
+    data: TrainingData, chosen: Hyperparameters, folds: Folds | None
+) -> list[Tensor]:
+    """The rows that each member learns from."""
+    if folds is not None:
+        return folds.training_rows(chosen.settings.batch_size)
+    return [torch.arange(data.n_rows)] * chosen.members
 
 
 def _refit_on_all_rows(

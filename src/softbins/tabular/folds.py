@@ -230,7 +230,7 @@ def _balanced(
 
 def _of_length(rows: Tensor, length: int) -> Tensor:
     """The first rows, or all of them again and again, until there are so many."""
-    return rows[torch.arange(length) % len(rows)]
+    return rows[:length] if length <= len(rows) else rows[torch.arange(length) % len(rows)]
 
 
 def _check_enough_rows(n_rows: int, members: int) -> None:
