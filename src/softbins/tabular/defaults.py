@@ -57,7 +57,8 @@ class StatisticsDefaults:
 
     On 50 000 flights, fast, RMSE is 7.84 without, 7.73 with means alone, 7.67 with effects alone
     and 7.62 with both. On 1000 categories of 5 to 50 rows it is 1.39, 1.04, 1.03 and 1.03, and
-    where another column goes with the categories 1.01, 0.96, 0.74 and 0.74.
+    where another column goes with the categories 1.01, 0.96, 0.74 and 0.74. These are single fits
+    of a first version, with the statistics beside the features that they have replaced since.
     """
 
     is_used: bool = True
