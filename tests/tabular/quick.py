@@ -19,8 +19,8 @@ def with_few_rounds(rounds: int):
     return replace(DEFAULTS, trees=few_rounds(rounds))
 
 
-def encoded_data(x, y, weight=None):
+def encoded_data(x, y, weight=None, scaling="robust"):
     """Columns of numbers as networks and trees learn from them; weights stay as they are."""
     columns = Columns.fit(x)
-    encoded = encode_table(columns, x, ..., "robust", trees=True, weighted=weight is not None)
+    encoded = encode_table(columns, x, ..., scaling, trees=True, weighted=weight is not None)
     return TrainingData(columns, encoded, y, weight)

@@ -12,9 +12,10 @@ from softbins import HistogramRegressor
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.tabular import fit as fitting
 from softbins.tabular.columns import Columns
-from softbins.tabular.defaults import DEFAULTS
+from softbins.tabular.defaults import DEFAULTS, BySize
 from softbins.tabular.fit import automatic_blur, embedded_inputs, held_out_outputs
 from softbins.tabular.folds import Folds
+from tests.tabular.quick import with_few_rounds
 
 TARGETS = DEFAULTS.targets
 QUICK = {"hidden": (16,), "members": 3, "max_epochs": 20, "trees": False, "random_state": 0}
@@ -69,6 +70,16 @@ def test_numbers_are_embedded_and_nothing_else():
 def test_very_many_numbers_are_not_embedded(inputs, embedded):
     columns = Columns.fit(np.random.default_rng(0).normal(size=(3, inputs)))
     assert len(embedded_inputs(columns, DEFAULTS.network)) == (inputs if embedded else 0)
+
+
+def test_of_too_many_numbers_those_that_trees_learn_from_are_embedded():
+    few = replace(DEFAULTS.network, important_inputs=BySize(((math.inf, 2),)))
+    quick = replace(with_few_rounds(5), network=few)
+    x = np.random.default_rng(0).normal(size=(300, 6))
+    for y, expected in ((x[:, 1] + 3 * x[:, 4], [1, 4]), (x[:, 0] - x[:, 5], [0, 5])):
+        regressor = type("Quick", (HistogramRegressor,), {"_defaults": quick})
+        model = regressor(hidden=(4,), members=2, max_epochs=1, random_state=0).fit(x, y)
+        assert model.network_.embedded == expected
 
 
 # Members and their folds

@@ -6,6 +6,7 @@ encodes it, which is made by hand, and a few estimators through all of it.
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -114,6 +115,10 @@ def test_many_categories_and_columns_in_any_order():
         }
     )
     columns = Columns.fit(x)
+    np.testing.assert_array_equal(encoded(columns, x), columns.transform(x))
+    learnt = replace(columns.encoders[0], means=[0.5] * rows, effects=np.arange(rows).tolist())
+    columns = replace(columns, encoders=[learnt, *columns.encoders[1:]])
+    x.loc[0, "many"] = "not known"
     np.testing.assert_array_equal(encoded(columns, x), columns.transform(x))
 
 

@@ -122,13 +122,19 @@ class StackedRegressor(
         data, names = encode()
         with one_thread(), interruptible(stop, self.on_interrupt):
             fitted, scores = self._fit(data, stop)
+        fitted = {"columns_": data.columns, **names, **fitted}
         fitted["provenance_"] = Provenance.of_fit(
-            data, fitted_at=fitted_at, target=target, random_state=self.random_state, scores=scores
+            data,
+            columns=fitted["columns_"],
+            fitted_at=fitted_at,
+            target=target,
+            random_state=self.random_state,
+            scores=scores,
         )
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 delattr(self, name)
-        for name, value in {**names, **fitted, "columns_": data.columns}.items():
+        for name, value in fitted.items():
             setattr(self, name, value)
         return self
 

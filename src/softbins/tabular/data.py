@@ -22,7 +22,8 @@ Array = NDArray[np.float64]
 class TrainingData:
     """Encoded features, targets (n,) and weights (n,) of the rows that count.
 
-    `columns` says how the columns of X became features, `order` which rows belong together.
+    `columns` says how the columns of X became features, `order` which rows belong together, and
+    `codes` the category (n,) of each row in every column of many categories, -1 for none.
     """
 
     columns: Columns
@@ -30,6 +31,7 @@ class TrainingData:
     target: Array
     weight: Array | None
     order: RowOrder = field(default_factory=RowOrder)
+    codes: dict[int, NDArray[np.int64]] = field(default_factory=dict)
     memory: float | None = None
     """Bytes that training may take, where features are in a memory map, in random order."""
 

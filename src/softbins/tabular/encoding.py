@@ -49,6 +49,15 @@ class FeatureTransform:
             bins += [TreeBins.fit(used)] if trees else []
         return cls(columns, Scaling.joined(scalings), TreeBins.joined(bins) if trees else None)
 
+    def joined(self, added: FeatureTransform, order: list[int]) -> FeatureTransform:
+        """For the columns of another one, from the features of both that `order` names."""
+        scaling, bins = Scaling.joined([self.scaling, added.scaling]), None
+        if self.tree_bins is not None and added.tree_bins is not None:
+            both = TreeBins.joined([self.tree_bins, added.tree_bins]).thresholds
+            bins = TreeBins([both[place] for place in order])
+        chosen = Scaling(scaling.center[order], scaling.scale[order], scaling.limit)
+        return FeatureTransform(added.columns, chosen, bins)
+
     @property
     def inputs(self) -> int:
         """The number of features."""
@@ -76,6 +85,29 @@ class EncodedFeatures:
     high: Array
     total: Array
     digest: Any
+
+    def with_features(
+        self, columns: Columns, new: Array, order: list[int], kind: ScalingKind
+    ) -> EncodedFeatures:
+        """Some of these features and of new ones (n, k), in the order that they have in `columns`.
+
+        `order` counts the new ones on from these. The digest is that of these alone.
+        """
+        added = FeatureTransform(
+            columns, Scaling.fit(new, kind), None if self.codes is None else TreeBins.fit(new)
+        )
+        codes = None
+        if self.codes is not None and added.tree_bins is not None:
+            codes = np.concatenate([self.codes, added.tree_bins.codes(new)])[order]
+        return EncodedFeatures(
+            transform=self.transform.joined(added, order),
+            scaled=np.concatenate([self.scaled, added.scaling(new).numpy()], 1)[:, order],
+            codes=codes,
+            low=np.append(self.low, new.min(axis=0))[order],
+            high=np.append(self.high, new.max(axis=0))[order],
+            total=np.append(self.total, new.sum(axis=0))[order],
+            digest=self.digest,
+        )
 
 
 class FeatureWriter:

@@ -59,12 +59,14 @@ from softbins.tabular.jobs import scattered
 from softbins.tabular.memory import NetworkSize, check_size
 from softbins.tabular.objectives import TwoHeadObjective, histogram_objective, learnt_part
 from softbins.tabular.scaling import Scaling
+from softbins.tabular.target_statistics import add_target_statistics
 from softbins.tabular.targets import check_range, float_targets, predict_constant
 from softbins.tabular.tree_growth import GrownTrees, TreeBudget, grow_trees
 from softbins.tabular.watch import Watch
 
-# Kinds of columns with inputs of more than yes and no.
+# Kinds of columns with inputs of more than yes and no, and such inputs of columns of categories.
 EMBEDDED_KINDS = ("number", "date", "time", "duration")
+EMBEDDED_STATISTICS = ("category_mean", "category_effect")
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class FittedTable:
 
     network: EmbeddedMLP
     objective: Objective
+    columns: Columns
+    """Those of the table, and what targets say of their categories."""
     scaling: Scaling
     aggregator: Aggregator | None
     forest: Forest | None
@@ -88,17 +92,20 @@ def fit_table(
 ) -> FittedTable:
     """Fit networks, and partners that are wanted, and calibrate them where rows are left out."""
     check_size(network_size(data, chosen, chosen.members), chosen.max_seconds)
+    watch = Watch() if watch is None else watch
     folds = draw_folds(data, chosen, seed) if chosen.early_stopping else None
     if data.is_constant:
         return _fit_constant(data, chosen, seed)
-    watch = Watch() if watch is None else watch
+    if folds is not None:
+        data = learn_from_targets(data, chosen, folds, seed, watch.stop)
     trees = None if folds is None else grow(data, chosen, folds, seed, watch.stop)
     objective = choose_objective(data, chosen, trees)
     table = _table(data, chosen, objective)
     process = None if folds is None else fit_process(data, chosen, table.x, folds, watch.stop)
     workshop = Workshop(table, chosen.n_jobs, watch)
     with scattered(table):
-        ensemble, folds, task = _train(workshop, data, objective, chosen, folds, seed)
+        embedded = choose_embedded(data, chosen, trees)
+        ensemble, folds, task = _train(workshop, data, objective, chosen, embedded, folds, seed)
         network, aggregator, scores = ensemble.network, None, dict[str, float]()
         if folds is not None:
             judged = _for_prediction(copy.deepcopy(network), ensemble.head, torch.float64)
@@ -111,6 +118,7 @@ def fit_table(
     return FittedTable(
         network=_for_prediction(network, ensemble.head, data.scaling.precision),
         objective=objective,
+        columns=data.columns,
         scaling=data.scaling,
         aggregator=aggregator,
         forest=trees.forest if trees is not None and "trees" in used else None,
@@ -124,11 +132,21 @@ def fit_table(
 def _fit_constant(data: TrainingData, chosen: Hyperparameters, seed: int) -> FittedTable:
     """A target that never changes needs no training."""
     objective = choose_objective(data, chosen, None)
-    network = make_network(data.columns, chosen, objective.outputs, [seed] * chosen.members)
+    embedded, seeds = choose_embedded(data, chosen, None), [seed] * chosen.members
+    network = make_network(data.columns, chosen, embedded, objective.outputs, seeds)
     predict_constant(network, objective, float_targets(data.target[:1]))
     network = _for_prediction(network, None, data.scaling.precision)
     return FittedTable(
-        network, objective, data.scaling, None, None, None, history=[], n_epochs=0, scores={}
+        network=network,
+        objective=objective,
+        columns=data.columns,
+        scaling=data.scaling,
+        aggregator=None,
+        forest=None,
+        gaussian_process=None,
+        history=[],
+        n_epochs=0,
+        scores={},
     )
 
 
@@ -138,6 +156,21 @@ def _fit_constant(data: TrainingData, chosen: Hyperparameters, seed: int) -> Fit
 def draw_folds(data: TrainingData, chosen: Hyperparameters, seed: int) -> Folds:
     """The rows that members leave out."""
     return Folds.draw(data, chosen.members, seed, chosen.defaults.folds)
+
+
+def learn_from_targets(
+    data: TrainingData, chosen: Hyperparameters, folds: Folds, seed: int, stop: Stop
+) -> TrainingData:
+    """The table with what targets say of categories, if columns have many."""
+    return add_target_statistics(
+        data,
+        folds,
+        seed=seed,
+        defaults=chosen.defaults.statistics,
+        scaling=chosen.scaling,
+        n_jobs=chosen.n_jobs,
+        stop=stop,
+    )
 
 
 def grow(
@@ -242,6 +275,7 @@ def automatic_blur(noise: float | None, spread: float, defaults: TargetDefaults)
 def make_network(
     columns: Columns,
     chosen: Hyperparameters,
+    embedded: Sequence[int],
     outputs: int,
     seeds: Sequence[int],
 ) -> EmbeddedMLP:
@@ -249,7 +283,7 @@ def make_network(
     defaults = chosen.defaults.network
     return EmbeddedMLP(
         len(columns.encoded_features),
-        embedded_inputs(columns, defaults) if chosen.embeddings else [],
+        embedded,
         chosen.hidden,
         outputs,
         seeds,
@@ -264,7 +298,7 @@ def network_size(data: TrainingData, chosen: Hyperparameters, members: int) -> N
     """How large a stack of so many networks is."""
     defaults, bins = chosen.defaults.network, chosen.bins
     blurred = 0 if chosen.blur is None else chosen.defaults.targets.blurred_bins
-    embedded = embedded_inputs(data.columns, defaults) if chosen.embeddings else []
+    embedded = choose_embedded(data, chosen, None)
     return NetworkSize(
         members=members,
         inputs=len(data.columns.encoded_features),
@@ -277,6 +311,18 @@ def network_size(data: TrainingData, chosen: Hyperparameters, members: int) -> N
     )
 
 
+def choose_embedded(
+    data: TrainingData, chosen: Hyperparameters, trees: GrownTrees | None
+) -> list[int]:
+    """The inputs that get embeddings, of very many those that trees have learnt most from."""
+    defaults = chosen.defaults.network
+    found = embedded_inputs(data.columns, defaults) if chosen.embeddings else []
+    most = defaults.important_inputs.at(data.n_rows)
+    if trees is None or len(found) <= most:
+        return found
+    return sorted(sorted(found, key=lambda place: -trees.gains[place])[:most])
+
+
 def embedded_inputs(columns: Columns, defaults: NetworkDefaults) -> list[int]:
     """The inputs of a network that are numbers, with more to them than yes and no.
 
@@ -286,7 +332,8 @@ def embedded_inputs(columns: Columns, defaults: NetworkDefaults) -> list[int]:
     found = [
         place
         for place, feature in enumerate(columns.encoded_features)
-        if feature.column in numeric and feature.content != "is_missing"
+        if (feature.column in numeric and feature.content != "is_missing")
+        or feature.content in EMBEDDED_STATISTICS
     ]
     return found if len(found) <= defaults.max_embedded_inputs else []
 
@@ -302,6 +349,7 @@ def _train(
     data: TrainingData,
     objective: Objective,
     chosen: Hyperparameters,
+    embedded: Sequence[int],
     folds: Folds | None,
     seed: int,
 ) -> tuple[TrainedEnsemble, Folds | None, GroupTask]:
@@ -317,7 +365,7 @@ def _train(
         validation=None if folds is None else folds.held_out,
         objective=learnt,
         settings=chosen.settings,
-        make_network=partial(make_network, data.columns, chosen, learnt.outputs),
+        make_network=partial(make_network, data.columns, chosen, embedded, learnt.outputs),
         device=str(chosen_device(chosen.device)),
         head=head,
     )

@@ -408,6 +408,7 @@ class HistogramRegressor(StackedRegressor):
             "network_": fitted.network,
             "objective_": fitted.objective,
             "bins_": distribution_part(fitted.objective).bins,
+            "columns_": fitted.columns,
             "scaling_": fitted.scaling,
             "aggregator_": fitted.aggregator,
             "forest_": fitted.forest,

@@ -120,12 +120,16 @@ class Provenance:
         cls,
         data: TrainingData,
         *,
+        columns: Columns,
         fitted_at: str,
         target: str | None,
         random_state: Any,
         scores: Mapping[str, float],
     ) -> Self:
-        """The provenance of what was fitted to these data, whose target has that name."""
+        """The provenance of what was fitted to these data, whose target has that name.
+
+        `columns` are those of the data, with what was learnt of them since.
+        """
         from softbins import __version__
 
         return cls(
@@ -135,7 +139,7 @@ class Provenance:
             seed=int(random_state) if isinstance(random_state, Integral) else None,
             rows=data.n_rows,
             fingerprint=fingerprint(data),
-            columns=_summaries_of_data(data),
+            columns=_summaries_of_data(data, columns),
             folds=data.order.text,
             # By name, as in a file.
             scores={name: scores[name] for name in sorted(scores) if np.isfinite(scores[name])},
@@ -198,14 +202,14 @@ def _stored(column: dict[str, Any]) -> dict[str, Any]:
     return ends | {name: None for name, end in ends.items() if isinstance(end, str)}
 
 
-def _summaries_of_data(data: TrainingData) -> tuple[ColumnSummary, ...]:
+def _summaries_of_data(data: TrainingData, columns: Columns) -> tuple[ColumnSummary, ...]:
     ends = np.cumsum([len(each.features(0)) for each in data.columns.encoders]).tolist()
     places = pairwise([0, *ends])
     seen = [
         _seen(encoder, data, start, end)
         for encoder, (start, end) in zip(data.columns.encoders, places, strict=True)
     ]
-    return _summaries(data.columns, seen)
+    return _summaries(columns, seen)
 
 
 def _seen(encoder: Encoder, data: TrainingData, start: int, end: int) -> dict[str, Any]:
@@ -253,5 +257,7 @@ def _in_words(encoder: Encoder) -> dict[str, Any]:
         made = ", ".join(["elapsed days", *encoder.parts])
         clock = "" if encoder.zone is None else f" ({encoder.zone})"
         return {"low": low, "high": high, "remark": f"as {made}{clock}"}
+    if isinstance(encoder, CategoryEncoder):
+        return {} if encoder.means is None else {"remark": "as frequency, mean target and effect"}
     remarks = {"time": "as seconds since midnight", "duration": "in seconds"}
     return {"remark": remarks[encoder.kind]} if encoder.kind in remarks else {}

@@ -37,7 +37,7 @@ class TreeBins:
         """The bins of several features, from those of some at a time."""
         return cls([each for part in parts for each in part.thresholds])
 
-    def codes(self, features: Array) -> Codes:
+    def codes(self, features: NDArray[np.floating]) -> Codes:
         """For features (n, d) the numbers (d, n) of their bins."""
         found = np.empty(features.shape[::-1], dtype=np.uint8)
         for code, column, thresholds in zip(found, features.T, self.thresholds, strict=True):

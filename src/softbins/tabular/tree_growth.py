@@ -34,6 +34,7 @@ class GrownTrees:
 
     `held_out` are predictions for the judges of all folds in turn, `targets` the true values
     there, and `error` is the root of the mean squared error. `rounds` trees are in each ensemble.
+    `gains` is how much the splits of each feature lower the loss.
     """
 
     forest: Forest
@@ -41,6 +42,7 @@ class GrownTrees:
     targets: Array
     error: float
     rounds: int
+    gains: Array
 
 
 @dataclass(frozen=True)
@@ -221,8 +223,23 @@ def _chosen_rounds(
     squared = np.square(predicted - y[index])
     errors = np.average(squared, 1, None if weight is None else weight[index])
     best = int(errors.argmin())
-    forest = Forest.of([model for model, _ in grown], best + 1)
-    return GrownTrees(forest, predicted[best], y[index], float(np.sqrt(errors[best])), best + 1)
+    models = [model for model, _ in grown]
+    return GrownTrees(
+        forest=Forest.of(models, best + 1),
+        held_out=predicted[best],
+        targets=y[index],
+        error=float(np.sqrt(errors[best])),
+        rounds=best + 1,
+        gains=_gains(models, best + 1),
+    )
+
+
+def _gains(models: Sequence[Any], rounds: int) -> Array:
+    """How much the splits of each feature lower the loss in the first `rounds` trees."""
+    nodes = np.concatenate([t[0].nodes for model in models for t in model._predictors[:rounds]])
+    splits = nodes[nodes["is_leaf"] == 0]
+    columns = int(models[0].n_features_in_)
+    return np.bincount(splits["feature_idx"], splits["gain"], columns).astype(np.float64)
 
 
 def _model(

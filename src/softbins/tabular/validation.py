@@ -63,6 +63,7 @@ def training_data(
         target=target[used],
         weight=None if weights is None else weights[used],
         order=RowOrder.of(X, target, **order).rows(used) if order else RowOrder(),
+        codes={column: codes[used] for column, codes in columns.rare_codes(X).items()},
     )
 
 
