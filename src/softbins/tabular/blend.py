@@ -17,7 +17,9 @@ from softbins.tabular.defaults import BlendDefaults
 
 Array = NDArray[np.float64]
 
-ROUNDING = 1e-12  # of the errors, added to their squares so that equal learners can be solved for
+ROUNDING = (
+    1e-12  # of all squared errors, added to their squares so that equal learners can be solved for
+)
 
 
 def learn_shares(
@@ -55,8 +57,11 @@ def least_error_shares(products: Array, min_gain: float) -> Array:
     Each learner but the first makes the error count by the share `min_gain` more, so that one that
     hardly helps gets nothing. If no error differs from 0, the first gets all.
     """
-    count = len(products)
+    count, total = len(products), np.trace(products)
     best: Array = np.eye(count)[0]
+    if total < np.finfo(np.float64).tiny:
+        return best
+    products = products / total
     least = products[0, 0]
     for size in range(1, count + 1):
         for chosen in combinations(range(count), size):
@@ -71,8 +76,7 @@ def least_error_shares(products: Array, min_gain: float) -> Array:
 def _unconstrained(products: Array, chosen: Sequence[int]) -> Array:
     """Shares of some learners that add up to 1 and have the least error, of whatever sign."""
     part = products[np.ix_(chosen, chosen)]
-    ridge = ROUNDING * max(np.trace(products), np.finfo(np.float64).tiny)
-    solved = np.linalg.solve(part + ridge * np.eye(len(part)), np.ones(len(part)))
+    solved = np.linalg.solve(part + ROUNDING * np.eye(len(part)), np.ones(len(part)))
     shares = np.zeros(len(products))
     shares[list(chosen)] = solved / solved.sum()
     return shares
