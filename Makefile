@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check lint format paper bench bench-training bench-serving bench-jobs bench-onnx bench-paper bench-accuracy bench-ablation bench-rl docs site dist clean
+.PHONY: help demo test test-slow check lint format paper bench bench-training bench-serving bench-jobs bench-large bench-onnx bench-paper bench-accuracy bench-ablation bench-rl bench-bins docs site dist clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,10 +17,12 @@ help:
 	@echo "make bench-training   time stacked training against its peers: about ten minutes"
 	@echo "make bench-serving    hold requests to softbins serve: a minute and a half"
 	@echo "make bench-jobs DATA=folder   what several jobs bring: about ten minutes"
+	@echo "make bench-large FLIGHTS=file   large and wide tables, beside peers: about an hour and a half"
 	@echo "make bench-paper what the paper costs: about fifteen minutes"
 	@echo "make bench-accuracy DATA=folder   judge the defaults on tables, beside peers: many hours"
 	@echo "make bench-ablation DATA=folder   what each part of the regressor brings: many hours"
 	@echo "make bench-rl    value heads in reinforcement learning: about an hour"
+	@echo "make bench-bins DATA=folder   learnt bins and other losses: about fifteen minutes"
 	@echo "make bench-onnx  size and time of one row as ONNX: a few minutes"
 	@echo "make docs        regenerate the tables, figures and help of README.md and docs/"
 	@echo "make site        build the site into build/site, without a warning (own environment)"
@@ -100,6 +102,9 @@ bench-training: .venv-bench/ready
 bench-serving: .venv/ready
 	$(BIN)/python benchmarks/serving.py
 
+bench-large: .venv-accuracy/ready
+	.venv-accuracy/bin/python benchmarks/large.py --flights $(FLIGHTS)
+
 bench-jobs: .venv/ready
 	$(BIN)/python benchmarks/jobs.py $(if $(DATA),--data $(DATA))
 
@@ -116,6 +121,9 @@ bench-ablation: .venv/ready
 
 bench-onnx: .venv/ready
 	$(BIN)/python benchmarks/onnx_export.py
+
+bench-bins: .venv/ready
+	$(BIN)/python benchmarks/learnt_bins.py $(DATA)
 
 bench-rl: .venv/ready
 	$(BIN)/python benchmarks/rl/run.py

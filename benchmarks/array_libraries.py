@@ -1,6 +1,6 @@
 """Time of one step of the loss in JAX and in Keras beside PyTorch's, in the same run.
 
-    make bench
+    make bench        prints the table and writes results/array_libraries.json
 
 The step is that of benchmarks/loss.py: forward and backward with 100 bins and a sigma of one bin,
 in float32, on one thread. JAX is compiled. Keras runs on its torch backend, without a model around
@@ -9,9 +9,10 @@ the loss.
 
 from __future__ import annotations
 
+import json
 import os
-import sys
 from collections.abc import Callable
+from pathlib import Path
 
 os.environ["KERAS_BACKEND"] = "torch"
 # Before JAX is imported, which settles its threads then.
@@ -27,6 +28,7 @@ import softbins.keras
 from softbins import Bins
 
 Step = Callable[[], None]
+RECORD = Path(__file__).parent.parent / "results" / "array_libraries.json"
 
 
 def jax_step(batch: int) -> Step:
@@ -53,15 +55,24 @@ def keras_step(batch: int) -> Step:
     return run
 
 
+def measure(batch: int) -> dict[str, object]:
+    steps = {"PyTorch": contestant("softbins", batch)}
+    steps |= {"JAX": jax_step(batch), "Keras on torch": keras_step(batch)}
+    seconds = fastest(steps, BATCHES[batch])
+    for name, value in seconds.items():
+        ratio = value / seconds["PyTorch"]
+        print(f"batch {batch:6d}  {name:15s}{1e6 * value:10.1f} us {ratio:6.2f} times PyTorch")
+    return {
+        "batch": batch,
+        "microseconds": {name: round(1e6 * value, 1) for name, value in seconds.items()},
+    }
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    for batch in [int(size) for size in sys.argv[1:]] or BATCHES:
-        steps = {"PyTorch": contestant("softbins", batch)}
-        steps |= {"JAX": jax_step(batch), "Keras on torch": keras_step(batch)}
-        seconds = fastest(steps, BATCHES[batch])
-        for name, value in seconds.items():
-            ratio = value / seconds["PyTorch"]
-            print(f"batch {batch:6d}  {name:15s}{1e6 * value:10.1f} us {ratio:6.2f} times PyTorch")
+    rows = [measure(batch) for batch in BATCHES]
+    machine = {"torch": torch.__version__, "jax": jax.__version__, "threads": 1}
+    RECORD.write_text(json.dumps({"machine": machine, "rows": rows}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

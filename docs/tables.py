@@ -8,6 +8,7 @@ command makes it. The tests compare the pages with what this script would write.
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Callable
@@ -103,6 +104,51 @@ def loss_speed(results: Path) -> str:
         for row in record["rows"]
     ]
     return table(["batch", *names, "softbins is"], rows)
+
+
+def other_bins_speed(results: Path) -> str:
+    """Times of the loss with other bins and sigmas, as multiples: a row for each batch size."""
+    rows = _record("loss_speed", results)["rows"]
+    names = list(dict.fromkeys(name for row in rows for name in row["times_softbins"]))
+
+    def cell(ratio: float | None) -> str:
+        return "" if ratio is None else f"{ratio:.2f}x"
+
+    cells = [
+        [str(row["batch"]), *(cell(row["times_softbins"].get(name)) for name in names)]
+        for row in rows
+    ]
+    return table(["batch", *names], cells)
+
+
+def array_libraries(results: Path) -> str:
+    """Times of the loss in other libraries: a row for each batch size."""
+    rows = _record("array_libraries", results)["rows"]
+    names = list(rows[0]["microseconds"])
+
+    def cell(times: dict[str, float], name: str) -> str:
+        return f"{times[name]:.0f} µs ({times[name] / times['PyTorch']:.1f}x)"
+
+    cells = [[str(row["batch"]), *(cell(row["microseconds"], n) for n in names)] for row in rows]
+    return table(["batch", *names], cells)
+
+
+def learnt_bins(results: Path) -> str:
+    """Other bins and losses beside HL-Gaussian on equal bins: a row for each of them."""
+    record = _record("learnt_bins", results)
+    tables = len({row["table"] for row in record["rows"]})
+
+    def cells(row: dict[str, float]) -> list[str]:
+        ratios = [
+            f"{100 * math.expm1(row[name]):+.1f}% ({row[f'{name}_better']})"
+            for name in ("mae", "rmse", "crps")
+        ]
+        return [*ratios, f"{row['log_score']:+.3f} ({row['log_score_better']})"]
+
+    rows = [
+        [method, *cells(row)] for method, row in record["summary"].items() if method != "equal bins"
+    ]
+    return table([f"{tables} tables", "MAE", "RMSE", "CRPS", "log score"], rows)
 
 
 def moving_support(results: Path) -> str:
@@ -211,6 +257,22 @@ def _points(share: float | None) -> str:
 def _growth(ratio: float | None) -> str:
     """1.012 as +1.2%."""
     return "" if ratio is None else f"{100 * (ratio - 1):+.1f}%".replace("-", "−")
+
+
+def drift(results: Path) -> str:
+    """What 90% intervals hold on new groups and later rows."""
+    names = {"groups": "new groups, simulated", "pm25": "PM2.5"}
+    ways = [("random folds",), ("time folds", "grouped folds"), ("day by day",)]
+    rows = [
+        [names.get(name, name), *(_first_share(found, way) for way in ways)]
+        for name, found in _record("drift", results).items()
+    ]
+    head = ["90% intervals", "random folds", "folds of groups or time", "recalibrated day by day"]
+    return table(head, rows)
+
+
+def _first_share(found: dict[str, float], names: tuple[str, ...]) -> str:
+    return next((f"{found[name]:.1%}" for name in names if name in found), "")
 
 
 def training_speed(results: Path) -> str:
@@ -323,12 +385,16 @@ def _return(found: dict[str, Any], seeds: int) -> str:
 RENDER: dict[str, Callable[[Path], str]] = {
     "ablation": ablation,
     "accuracy": accuracy,
+    "array_libraries": array_libraries,
     "bike": bike,
     "branches": branches,
+    "drift": drift,
     "heldout": heldout,
+    "learnt_bins": learnt_bins,
     "loss_speed": loss_speed,
     "moving_support": moving_support,
     "onnx": onnx,
+    "other_bins_speed": other_bins_speed,
     "paper_cost": paper_cost,
     "prediction_speed": prediction_speed,
     "protocol": protocol,

@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, settings
 torch.set_num_threads(1)
 # Keras settles on a backend when it is imported; tests/keras tries another one as well.
 os.environ.setdefault("KERAS_BACKEND", "torch")
+# What JAX compiles here runs once: to optimize it takes longer than to run it.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 settings.register_profile(
     "softbins", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
@@ -17,4 +19,5 @@ settings.load_profile("softbins")
 
 @pytest.fixture(autouse=True)
 def _seeded():
-    torch.manual_seed(0)
+    # Much quicker than torch.manual_seed, which looks for all kinds of devices.
+    torch.default_generator.manual_seed(0)

@@ -10,6 +10,7 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["jax_optax.py", "keras_model.py"])
 def test_an_example_runs_and_learns(name, tmp_path):
     path = EXAMPLES / name

@@ -71,6 +71,15 @@ def test_a_constant_target_sits_in_the_middle(make, value):
     assert (bins.low + bins.high) / 2 == pytest.approx(value, rel=1e-12, abs=1e-12)
 
 
+def test_covering_ends_at_bounds_that_are_known():
+    assert Bins.covering([0.0, 94.0], 100, lower=0.0).edges[[0, -1]].tolist() == [0.0, 97.0]
+    assert Bins.covering([0.0, 94.0], 100, upper=94.0).edges[[0, -1]].tolist() == [-3.0, 94.0]
+    assert Bins.covering([0.0, 94.0], 100, lower=-9.0, upper=99.0) == Bins.covering([0, 94], 100)
+    for bounds, message in (({"lower": 1.0}, "lower: 1 is above"), ({"upper": 9.0}, "upper: 9 is")):
+        with pytest.raises(ValueError, match=message):
+            Bins.covering([0.0, 94.0], 100, **bounds)
+
+
 def test_covering_survives_targets_that_float64_can_hardly_tell_apart():
     bins = Bins.covering([1e16, 1e16 + 2], 100)
     assert bins.count == 100

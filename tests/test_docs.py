@@ -39,9 +39,15 @@ named = {"ids": lambda page: str(page.relative_to(ROOT))}
 
 
 WITH_CODE = [page for page in PAGES if pictures.blocks(page, "python") and page not in ELSEWHERE]
+# An export takes torch many seconds; tests/tabular/test_onnx.py has one for every run.
+SLOW = [DOCS / "deploy.md"]
 
 
-@pytest.mark.parametrize("page", WITH_CODE, **named)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if page in SLOW else ()) for page in WITH_CODE],
+    **named,
+)
 def test_every_python_block_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     checks = LEARNT if page.name == "README.md" else []

@@ -6,11 +6,20 @@ import pytest
 import torch
 from torch import nn
 
-from softbins import Bins, Gaussian, Histogram, HistogramHead, HistogramLoss, TwoHot
+from softbins import (
+    Bins,
+    Gaussian,
+    Histogram,
+    HistogramHead,
+    HistogramLoss,
+    StackedBins,
+    TwoHot,
+)
 from tests.instances import BINS
 
 EQUAL = Bins.uniform(-2.0, 3.0, 20)
-SEVERAL = [EQUAL, Bins.uniform(0.0, 500.0, 30), Bins.symlog(8.0, 21)]
+SYMLOG = Bins.symlog(8.0, 21)
+STACKED = StackedBins([EQUAL, Bins.uniform(0.0, 500.0, 20), Bins.uniform(-1e4, 1e4, 20)])
 
 
 @pytest.mark.parametrize("shape", [(), (7,), (2, 3)])
@@ -48,21 +57,13 @@ def test_outputs_on_the_same_bins():
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_range_for_each_output(reduction, weighted):
-    head = HistogramHead(4, SEVERAL, Gaussian.of_bins(1.0), reduction=reduction)
+    head = HistogramHead(4, STACKED, Gaussian.of_bins(1.0), reduction=reduction)
     x, y = torch.randn(6, 4), torch.rand(6, 3) * torch.tensor([1.0, 500.0, 2000.0])
     weight = torch.rand(6, 3) if weighted else None
-    parts = head.linear(x).split([20, 30, 21], -1)
-    assert head.bins == SEVERAL
-    for predicted, bins, logits in zip(head(x), SEVERAL, parts, strict=True):
-        torch.testing.assert_close(predicted.mean, Histogram(bins, logits=logits).mean)
-    loss = [
-        HistogramLoss(bins, Gaussian.of_bins(1.0), "none")(part, y[:, output])
-        for output, (bins, part) in enumerate(zip(SEVERAL, parts, strict=True))
-    ]
-    expected, weights = torch.stack(loss, -1), torch.ones(6, 3) if weight is None else weight
-    expected = expected * weights
-    if reduction != "none":
-        expected = expected.sum() / (weights.sum() if reduction == "mean" else 1)
+    logits = head.linear(x).view(6, 3, 20)
+    assert head.bins == STACKED
+    torch.testing.assert_close(head(x).mean, HistogramLoss(STACKED).distribution(logits).mean)
+    expected = HistogramLoss(STACKED, Gaussian.of_bins(1.0), reduction)(logits, y, weight)
     torch.testing.assert_close(head.loss(x, y, weight), expected)
 
 
@@ -77,9 +78,7 @@ def learnt(head, make_y, steps=150):
         optimizer.zero_grad()
         head.loss(body(x), y).backward()
         optimizer.step()
-    predicted = head(body(x))
-    means = [part.mean for part in predicted] if isinstance(predicted, list) else [predicted.mean]
-    mean = torch.stack(means, -1).reshape(y.shape)
+    mean = head(body(x)).mean
     return ((mean - y).abs().mean(0) / y.std(0)).max().item()
 
 
@@ -87,16 +86,16 @@ def learnt(head, make_y, steps=150):
 def test_it_learns_several_scales(target):
     head = HistogramHead(32, Bins.symlog(10.0, 101), target, zero_init=True)
     assert learnt(head, lambda x: torch.exp(4 * x[:, 0]) - 1) < 0.2
-    ranges = [Bins.uniform(-0.5, 1.5, 30), Bins.uniform(-1e3, 4e3, 30)]
+    ranges = StackedBins([Bins.uniform(-0.5, 1.5, 30), Bins.uniform(-1e3, 4e3, 30)])
     assert (
         learnt(HistogramHead(32, ranges, target), lambda x: x[:, :2] * torch.tensor([1, 3e3])) < 0.2
     )
 
 
-@pytest.mark.parametrize("bins", [EQUAL, SEVERAL[2], SEVERAL], ids=["equal", "symlog", "several"])
+@pytest.mark.parametrize("bins", [EQUAL, SYMLOG, STACKED], ids=["equal", "symlog", "stacked"])
 def test_it_compiles_and_takes_autocast(bins):
     head = HistogramHead(4, bins, Gaussian.of_bins(0.75))
-    shape = (5, 3) if isinstance(bins, list) else (5,)
+    shape = (5, 3) if bins is STACKED else (5,)
     x, y = torch.randn(5, 4), torch.rand(shape)
     compiled = torch.compile(head.loss, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x, y), head.loss(x, y), atol=1e-5, rtol=1e-5)
@@ -106,20 +105,15 @@ def test_it_compiles_and_takes_autocast(bins):
     torch.testing.assert_close(value, head.loss(x, y), atol=0.05, rtol=0.05)
 
 
-@pytest.mark.parametrize("bins", [EQUAL, SEVERAL[2], SEVERAL], ids=["equal", "symlog", "several"])
+@pytest.mark.parametrize("bins", [EQUAL, SYMLOG, STACKED], ids=["equal", "symlog", "stacked"])
 def test_a_checkpoint_predicts_the_same(bins, tmp_path):
     head, x = HistogramHead(4, bins, TwoHot()), torch.randn(5, 4)
-    counts = [one.count for one in bins] if isinstance(bins, list) else bins.count
-    wrong = [Bins.symlog(1.0, n) if n == 21 else Bins.uniform(0, 1, n) for n in [20, 30, 21]]
-    wrong = wrong if isinstance(bins, list) else wrong[[20, 30, 21].index(counts)]
-    other = HistogramHead(4, wrong, TwoHot())
+    wrong = Bins.symlog(1.0, 21) if bins is SYMLOG else Bins.uniform(0, 1, 20)
+    other = HistogramHead(4, StackedBins([wrong] * 3) if bins is STACKED else wrong, TwoHot())
     torch.save(head.state_dict(), tmp_path / "head.pt")
     other.load_state_dict(torch.load(tmp_path / "head.pt", weights_only=True))
     assert other.bins == bins
-    for ours, theirs in zip(
-        *((h(x) if isinstance(bins, list) else [h(x)]) for h in (head, other)), strict=True
-    ):
-        assert torch.equal(ours.mean, theirs.mean)
+    assert torch.equal(head(x).mean, other(x).mean)
     assert copy.deepcopy(head).bins == bins
 
 
@@ -127,10 +121,9 @@ def test_a_checkpoint_predicts_the_same(bins, tmp_path):
     ("call", "message"),
     [
         (lambda: HistogramHead(4, EQUAL, outputs=0), "outputs: need a whole number .* got 0"),
-        (lambda: HistogramHead(4, SEVERAL, outputs=2), "outputs: 2 outputs do not fit 3 bins"),
-        (lambda: HistogramHead(4, []), "bins: need at least one, got none"),
+        (lambda: HistogramHead(4, STACKED, outputs=2), "outputs: 2 outputs do not fit Stacked"),
         (lambda: HistogramHead(4, EQUAL, reduction="all"), "reduction: expected 'mean'"),
-        (lambda: HistogramHead(4, SEVERAL, reduction="all"), "reduction: expected 'mean'"),
+        (lambda: HistogramHead(4, STACKED, reduction="all"), "reduction: expected 'mean'"),
         (lambda: HistogramHead(4, EQUAL)(torch.zeros(2, 3)), r"x: last dimension .* 4, got shape"),
         (
             lambda: HistogramHead(4, EQUAL).loss(torch.zeros(2, 4), torch.zeros(2, 1)),
@@ -141,7 +134,7 @@ def test_a_checkpoint_predicts_the_same(bins, tmp_path):
             r"y: need shape \(2, 3\)",
         ),
         (
-            lambda: HistogramHead(4, SEVERAL).loss(torch.zeros(2, 4), torch.zeros(2, 2)),
+            lambda: HistogramHead(4, STACKED).loss(torch.zeros(2, 4), torch.zeros(2, 2)),
             r"y: need shape \(2, 3\)",
         ),
     ],

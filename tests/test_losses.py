@@ -59,8 +59,9 @@ def test_gradcheck_in_float64(bins, name):
     bins = BINS[bins]
     loss = HistogramLoss(bins, targets(bins)[name])
     logits, y = batch(bins, 3, dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda z: loss(z, y), logits)
-    assert torch.autograd.gradgradcheck(lambda z: loss(z, y), logits)
+    # In a random direction; the test above has every entry of the gradient.
+    for check in (torch.autograd.gradcheck, torch.autograd.gradgradcheck):
+        assert check(lambda z: loss(z, y), logits, fast_mode=True)
 
 
 @pytest.mark.parametrize("size", BATCHES)
@@ -522,7 +523,7 @@ def test_bad_input_is_named_with_its_value(call, message):
 
 
 def test_bad_types_are_named():
-    with pytest.raises(TypeError, match="bins: expected Bins, got list"):
+    with pytest.raises(TypeError, match="bins: expected Bins or StackedBins, got list"):
         HistogramLoss([0, 1, 2])
     with pytest.raises(TypeError, match="target: expected a target such as Gaussian"):
         HistogramLoss(EQUAL, 0.5)

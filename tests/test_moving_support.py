@@ -2,16 +2,16 @@
 
 import copy
 import math
-import os
 import socket
-import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from torch import nn
+from torch import distributed, nn
 
-from softbins import Bins, Gaussian, HistogramHead
+from softbins import Bins, Gaussian, HistogramHead, StackedBins
+from tests.forked import in_a_fork
 
 START = Bins.uniform(-1.0, 1.0, 40)
 
@@ -143,67 +143,136 @@ def test_a_checkpoint_carries_the_support(tmp_path):
         made(spare=41).load_state_dict(head.state_dict())
 
 
-# What torch itself does where a graph ends.
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
-def test_it_works_in_a_compiled_network_and_under_autocast():
+@pytest.mark.parametrize(("precision", "outputs"), [(torch.float32, 3), (torch.bfloat16, None)])
+def test_one_compiled_graph_trains_like_none(precision, outputs):
+    plain, compiled = (trained(precision, outputs, backend) for backend in (None, "aot_eager"))
+    torch.testing.assert_close(plain[0], compiled[0], rtol=2e-3, atol=2e-3)
+    assert plain[1].bins == compiled[1].bins
+    assert compiled[1].bins.high > 4.0**11
+
+
+def trained(precision, outputs, backend):
+    """Losses in training, and the head, whose support moves more often than torch would compile."""
     torch.manual_seed(0)
-    body, head = nn.Linear(3, 8), made()
+    body, head = nn.Linear(3, 8), made(outputs=outputs)
 
-    @torch.compile(backend="aot_eager")
-    def loss(x, y):
-        return head.loss(torch.relu(body(x)), y)
+    def loss(x, y, weight):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
+            return head.loss(torch.relu(body(x)), y, weight)
 
-    for size in 4.0 ** torch.arange(12):  # more moves than torch would compile
-        x, y = torch.randn(4, 3), size * torch.randn(4)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            value = loss(x, y)
+    optimizer = torch.optim.SGD([*body.parameters(), *head.parameters()], lr=1e-2)
+    step = torch.compile(loss, fullgraph=True, backend=backend) if backend else loss
+    found = []
+    for size in 4.0 ** torch.arange(12):
+        y = size * torch.randn((4, outputs) if outputs else (4,))
+        optimizer.zero_grad()
+        value = step(torch.randn(4, 3), y, torch.rand(y.shape))
         value.backward()
-        assert math.isfinite(value.item())
-        assert head.bins.high > y.max()
-    assert head.linear.weight.dtype == torch.float32
-    head.half()
+        optimizer.step()
+        found.append(value.detach())
+    return torch.stack(found), head
+
+
+def test_a_compiled_loss_refuses_targets_and_changes_nothing():
+    head = made()
+    loss = torch.compile(head.loss, fullgraph=True, backend="aot_eager")
+    loss(torch.zeros(2, 8), torch.tensor([0.0, 5.0]))
+    before = state(head)
+    with pytest.raises(ValueError, match="y: 1 of 2 values are NaN or infinite, .* at index 1"):
+        loss(torch.zeros(2, 8), torch.tensor([9.0, math.nan]))
+    assert all(torch.equal(now, before[name]) for name, now in state(head).items())
+
+
+@pytest.mark.slow
+def test_inductor_compiles_it_whole():
+    plain, compiled = (trained(torch.float32, None, backend) for backend in (None, "inductor"))
+    torch.testing.assert_close(plain[0], compiled[0], rtol=2e-3, atol=2e-3)
+    assert plain[1].bins == compiled[1].bins
+
+
+def test_low_precision_leaves_the_support_alone():
+    head = made().half()
+    assert head.linear.weight.dtype == torch.float16
     assert head.support.recent.dtype == head.bins.edges.dtype == torch.float64
 
 
-PROCESSES = """
-import sys
-import torch
-import torch.distributed as dist
-from softbins import Bins, Gaussian, HistogramHead
-
-rank = int(sys.argv[1])
-dist.init_process_group("gloo", init_method=sys.argv[2], rank=rank, world_size=2)
-torch.manual_seed(0)
-head = HistogramHead(8, Bins.uniform(-1.0, 1.0, 40), Gaussian.of_bins(0.75), spare=40)
-for far in ([0.5], [9.0], [3.0]):
-    head.observe(torch.tensor(far if rank else [-0.5, -2.0]))
-try:
-    head.observe(torch.tensor([float("nan") if rank else 1e3]))
-except ValueError as error:
-    print(error)
-print(head.bins.edges.tolist(), head.linear.weight.sum().item())
-dist.destroy_process_group()
-"""
+@pytest.mark.parametrize("values", [(-3.0, 9.0), (5.0, 6.0)], ids=str)
+def test_a_network_learns_from_first_targets_outside(values):
+    """A network that is pushed into one direction at first cannot tell its rows apart later."""
+    torch.manual_seed(0)
+    x, y = torch.eye(2), torch.tensor(values)
+    body = nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh())
+    head = HistogramHead(64, START, Gaussian.of_bins(0.75), spare=60, zero_init=True)
+    optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=0.02)
+    for _ in range(100):
+        optimizer.zero_grad()
+        head.loss(body(x), y).backward()
+        optimizer.step()
+    assert (head(body(x)).mean - y).abs().max() < 0.1 * (y.max() - y.min())
+    assert not head.support.held.any()
 
 
-def test_processes_agree(tmp_path):
+class Network(nn.Module):
+    """A network that gives its loss, as those that several processes train do."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.head = nn.Linear(3, 8), made(zero_init=True)
+
+    def forward(self, x, y):
+        return self.head.loss(torch.relu(self.body(x)), y)
+
+
+def batches():
+    """Rows whose targets grow, the largest of them in every other row."""
+    generator = torch.Generator().manual_seed(1)
+    for size in 2.0 ** torch.arange(12):
+        x = torch.randn(8, 3, generator=generator)
+        yield x, size * x[:, 0] * torch.tensor([0.1, 1.0]).repeat(4)
+
+
+def train(network, rows):
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
+    for x, y in rows:
+        optimizer.zero_grad()
+        network(x, y).backward()
+        optimizer.step()
+
+
+def trained_with_another(rank, address, path):
+    """The error of one of two processes that train together, and then observe a NaN."""
+    distributed.init_process_group("gloo", init_method=address, rank=rank, world_size=2)
+    network = Network()
+    together = nn.parallel.DistributedDataParallel(network)
+    train(together, [(x[rank::2], y[rank::2]) for x, y in batches()])
+    with pytest.raises(ValueError, match="^y: ") as refused:
+        network.head.observe(torch.tensor([float("nan") if rank else 1e3]))
+    torch.save(network.state_dict(), path)
+    distributed.destroy_process_group()
+    return str(refused.value)
+
+
+def test_two_processes_train_like_one(tmp_path, monkeypatch):
+    if sys.platform == "linux":
+        monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
-    local = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESSES, str(rank), address],
-            env=os.environ | local | {"OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            text=True,
+    paths = [tmp_path / "0", tmp_path / "1"]
+    with ThreadPoolExecutor(2) as threads:
+        run = threads.map(
+            lambda rank: in_a_fork(trained_with_another, rank, address, paths[rank]), (0, 1)
         )
-        for rank in (0, 1)
-    ]
-    first, second = (process.communicate(timeout=240)[0].splitlines() for process in started)
-    assert first[-1] == second[-1]
-    assert "-2.0" not in first[-1]
-    assert first[0] == "y: another process has targets that are NaN or infinite"
-    assert second[0].startswith("y: 1 of 1 values are NaN or infinite, the first at index 0")
+    first, second = run
+    assert first == "y: another process has targets that are NaN or infinite"
+    assert second.startswith("y: 1 of 1 values are NaN or infinite, the first at index 0")
+    one, other = (torch.load(path, weights_only=True) for path in paths)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    alone = Network()
+    train(alone, batches())
+    assert alone.head.bins.high > 1000
+    for name, values in alone.state_dict().items():
+        torch.testing.assert_close(one[name], values, rtol=1e-3, atol=1e-3)
 
 
 def state(head):
@@ -232,7 +301,10 @@ def test_bad_targets_change_nothing(y, message):
     ("call", "message"),
     [
         (lambda: made(spare=-1), "spare: need a whole number of at least 0, got -1"),
-        (lambda: made(bins=[START, START]), "spare: outputs with a range each cannot move"),
+        (
+            lambda: made(bins=StackedBins([START, START])),
+            "spare: outputs with a range each cannot move",
+        ),
         (lambda: made(bins=Bins([0.0, 1.0, 3.0])), "bins: .* cannot move; use Bins.uniform"),
         (lambda: made(spare=0).observe(torch.zeros(2)), "spare: the support of this head does not"),
     ],

@@ -37,6 +37,8 @@ PUBLIC = {
     "OneBin",
     "Payoff",
     "Similarity",
+    "StackedBins",
+    "StackedHistogram",
     "Target",
     "TwoHot",
     "UniformMix",
@@ -78,6 +80,7 @@ def imports(path):
 
 def layer(parts):
     room = parts[0] if parts[0] in PACKAGES else "core"
+    room = "cli" if parts[0] == "__main__" else room
     return next(number for number, rooms in enumerate(LAYERS) if room in rooms), room
 
 

@@ -90,6 +90,7 @@ VARIANTS = (
     Variant("finer bins", defaults=_with("calibration", max_bin_splits=1)),
     Variant("bins by noise", defaults=_with("bins", min_density_ratio=math.inf)),
     Variant("bins by tails", defaults=_with("bins", heavy_tail_share=0.0)),
+    Variant("statistics of categories", defaults=_with("statistics", is_used=False)),
     Variant("robust scaling", parameters={"scaling": "standard"}),
     Variant(
         "folds without duplicates",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from softbins.head import HistogramHead
     from softbins.histogram import Histogram
     from softbins.losses import GradientBound, HistogramLoss, gradient_bound
+    from softbins.stacked import StackedBins, StackedHistogram
     from softbins.tabular.explanation import Explanation
     from softbins.tabular.histogram_regressor import HistogramRegressor
     from softbins.tabular.loading import load
@@ -48,6 +49,8 @@ __all__ = [
     "OneBin",
     "Payoff",
     "Similarity",
+    "StackedBins",
+    "StackedHistogram",
     "Target",
     "TwoHot",
     "UniformMix",
@@ -63,6 +66,7 @@ _NAMES = {
     "head": ["HistogramHead"],
     "histogram": ["Histogram"],
     "losses": ["GradientBound", "HistogramLoss", "gradient_bound"],
+    "stacked": ["StackedBins", "StackedHistogram"],
     "tabular.explanation": ["Explanation"],
     "tabular.histogram_regressor": ["HistogramRegressor"],
     "tabular.loading": ["load"],

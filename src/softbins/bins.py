@@ -19,6 +19,7 @@ from softbins._core.bin_edges import (
     checked_step,
     checked_targets,
     common_width,
+    cut_at_bounds,
     edges_of_transform,
     even_edges,
     float64_tensor,
@@ -141,7 +142,13 @@ class Bins:
 
     @classmethod
     def covering(
-        cls, y: Values, count: int, sigma_ratio: float = 1.0, padding: float = 3.0
+        cls,
+        y: Values,
+        count: int,
+        sigma_ratio: float = 1.0,
+        padding: float = 3.0,
+        lower: float | None = None,
+        upper: float | None = None,
     ) -> Bins:
         """Equal bins in which every target keeps some sigmas of room on both sides.
 
@@ -159,6 +166,8 @@ class Bins:
             The sigma of the Gaussian target, in widths of a bin.
         padding : float
             How many sigmas of room to leave beyond the smallest and the largest target.
+        lower, upper : float, optional
+            Bounds of the target that are known: no bin reaches beyond, whatever the room.
 
         Returns
         -------
@@ -181,7 +190,10 @@ class Bins:
         low, high = float(values.min()), float(values.max())
         width = max((high - low) / (count - reserved), smallest_width(low, high, count))
         start = low + (high - low) / 2 - width * count / 2
-        return cls(start + width * np.arange(count + 1))
+        edges = start + width * np.arange(count + 1)
+        if lower is None and upper is None:
+            return cls(edges)
+        return cls(cut_at_bounds(edges, values, lower, upper))
 
     @classmethod
     def quantile(cls, y: Values, count: int) -> Bins:

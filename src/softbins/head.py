@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from softbins._core.loss_reduction import Reduction, reduced
-from softbins._core.moving_support import (
-    MovingSupport,
-    checked_spare,
-    movable,
-    move_rows,
-    moved_rows,
-)
+from softbins._core.loss_reduction import Reduction
+from softbins._core.moving_loss import compiled_loss, known_as
+from softbins._core.moving_support import MovingSupport, checked_spare, movable
 from softbins._core.tensor_checks import require_tensor
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 from softbins.losses import PAPER_TARGET, HistogramLoss
+from softbins.stacked import StackedBins, StackedHistogram
 from softbins.targets import Target
 
 
@@ -32,8 +27,8 @@ class HistogramHead(nn.Module):
     ----------
     in_features : int
         The size of the last dimension of `x`, the features that the rest of the network gives.
-    bins : Bins or sequence of Bins
-        The bins. Several of them are the bins of as many outputs, each with a range of its own.
+    bins : Bins or StackedBins
+        The bins. Stacked ones are those of as many outputs, each with a range of its own.
     target : Target
         The distribution that a target becomes, as for `HistogramLoss`.
     outputs : int, optional
@@ -55,14 +50,14 @@ class HistogramHead(nn.Module):
     ----------
     linear : nn.Linear
         The layer, with an output for each bin that there is or may be.
-    bins : Bins or list of Bins
-        The bins, as they are now.
+    histogram_loss : HistogramLoss
+        The loss, with the bins as they are now.
 
     Raises
     ------
     ValueError
-        If `outputs` is below one, or not the number of several `bins`, or if a support is to move
-        that has several `bins`, or bins that are not equal in some space.
+        If `outputs` is below one, or not the number of stacked bins, or if a support is to move
+        that has stacked bins, or bins that are not equal in some space.
 
     Examples
     --------
@@ -78,7 +73,7 @@ class HistogramHead(nn.Module):
     def __init__(
         self,
         in_features: int,
-        bins: Bins | Sequence[Bins],
+        bins: Bins | StackedBins,
         target: Target = PAPER_TARGET,
         *,
         outputs: int | None = None,
@@ -88,30 +83,26 @@ class HistogramHead(nn.Module):
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
-        several = [bins] if isinstance(bins, Bins) else list(bins)
-        self._shape = _checked_outputs(outputs, bins, len(several))
-        self._is_several, self.reduction = not isinstance(bins, Bins), reduction
+        self.histogram_loss = HistogramLoss(bins, target, reduction)  # which checks its arguments
+        self._shape = _checked_outputs(outputs, bins)
         self.spare, self.auto_observe = checked_spare(spare, bins), auto_observe
-        if spare:
-            several = [movable(several[0])]
-        HistogramLoss(several[0], target, reduction)  # says what is wrong with its arguments
-        each = "none" if self._is_several else reduction
-        self.losses = nn.ModuleList(HistogramLoss(one, target, each) for one in several)
-        self._copies = 1 if self._is_several else math.prod(self._shape)
-        rows = self._copies * (sum(one.count for one in several) + spare)
-        self.linear = nn.Linear(in_features, rows)
-        self.support = MovingSupport(several[0], spare) if spare else None
+        self.support: MovingSupport | None = None
+        if spare and isinstance(bins, Bins):
+            self.histogram_loss = HistogramLoss(movable(bins), target, reduction)
+            self.support = MovingSupport(bins, spare)
+        self._copies = math.prod(self._shape)
+        self.linear = nn.Linear(in_features, self._copies * (bins.count + spare))
+        self._key = known_as(self)
         if zero_init:
             nn.init.zeros_(self.linear.weight)
             nn.init.zeros_(self.linear.bias)
 
     @property
-    def bins(self) -> Bins | list[Bins]:
-        """The bins, or those of each output."""
-        several = [self._loss_of(output).bins for output in range(len(self.losses))]
-        return several if self._is_several else several[0]
+    def bins(self) -> Bins | StackedBins:
+        """The bins, as they are now."""
+        return self.histogram_loss.bins
 
-    def forward(self, x: Tensor) -> Histogram | list[Histogram]:
+    def forward(self, x: Tensor) -> Histogram | StackedHistogram:
         """The predicted distributions.
 
         Parameters
@@ -121,13 +112,10 @@ class HistogramHead(nn.Module):
 
         Returns
         -------
-        Histogram or list of Histogram
-            In the batch shape (...), or (..., outputs) if `outputs` was given. For several `bins`,
-            one in the batch shape (...) for each of them.
+        Histogram or StackedHistogram
+            In the batch shape (...), or (..., outputs) if `outputs` was given or bins are stacked.
         """
-        parts = self._logits(x)
-        found = [self._loss_of(output).distribution(part) for output, part in enumerate(parts)]
-        return found if self._is_several else found[0]
+        return self.histogram_loss.distribution(self._logits(x))
 
     def loss(self, x: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
         """The loss of a batch.
@@ -149,25 +137,15 @@ class HistogramHead(nn.Module):
         self._check_features(x)
         self._check_targets(x, y)
         if self.support is not None and self.training:
-            total: Tensor = self._moving_loss(x, y, weight)
-            return total
-        return self._loss(x, y, weight)
+            if torch.compiler.is_compiling():
+                return self._compiled_loss(x, y, weight)
+            self._follow(y, self.linear.weight, self.linear.bias)
+        found: Tensor = self.histogram_loss(self._logits(x), y, weight)
+        return found
 
-    # A graph would be compiled again whenever the support has moved.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def _moving_loss(self, x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
-        if self.auto_observe:
-            self.observe(y)
-        return self._loss(x, y, weight)
-
-    def _loss(self, x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
-        parts = self._logits(x)
-        if not self._is_several:
-            total: Tensor = self._loss_of(0)(parts[0], y, weight)
-            return total
-        pairs = zip(parts, y.unbind(-1), strict=True)
-        losses = [self._loss_of(output)(*pair) for output, pair in enumerate(pairs)]
-        return reduced(torch.stack(losses, -1), weight, self.reduction)
+    def _compiled_loss(self, x: Tensor, y: Tensor, weight: Tensor | None) -> Tensor:
+        loss, size = self.histogram_loss, (*self._shape, -1)
+        return compiled_loss(self._key, self.linear, x, y, weight, size, loss.reduction)
 
     @torch.no_grad()
     def observe(self, y: Tensor) -> bool:
@@ -196,23 +174,34 @@ class HistogramHead(nn.Module):
             Nothing has changed then.
         """
         require_tensor("y", y)
-        if self.support is None:
+        return self._observe(y, self.linear.weight, self.linear.bias)
+
+    def _observe(self, y: Tensor, weight: Tensor, bias: Tensor) -> bool:
+        before = self.histogram_loss.bins
+        if self.support is None or not isinstance(before, Bins):
             raise ValueError("spare: the support of this head does not move; give it spare bins")
-        loss = self._loss_of(0)
-        cells = self.support.follow(y, loss.bins)
-        if cells is None:
-            return False
-        old, new = self.support.rows, moved_rows(cells, self.support.rows)
-        by_row = self._by_row(self.linear.weight), self._by_row(self.linear.bias)
-        for values in by_row:
-            move_rows(values, cells, old, new)
-        offsets = by_row[1].new_tensor([cell.offset for cell in cells])
-        by_row[1][:, new[: len(cells)]] += offsets
-        self.support.rows.copy_(new)
-        edges = [cell.low for cell in cells] + [cells[-1].high]
-        step = loss.bins.transformed_step
-        loss._adopt(Bins(edges, step).to(loss.edges.device))
-        return True
+        bins = self.support.follow(y, before, self._by_row(weight), self._by_row(bias))
+        if bins is not before:
+            self.histogram_loss._adopt(bins)
+        return bins is not before
+
+    @torch.no_grad()
+    def _follow(self, y: Tensor, weight: Tensor, bias: Tensor) -> None:
+        """What comes before each loss in training mode; changes weight and bias in place."""
+        assert self.support is not None
+        if self.auto_observe:
+            self._observe(y, weight, bias)
+        self.support.release(self._by_row(bias))
+
+    def _weights(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """The weights of targets by row of the layer, and which rows have a bin."""
+        assert self.support is not None
+        loss, rows = self.histogram_loss, self.support.rows
+        assert isinstance(loss.bins, Bins)
+        used = rows[: loss.bins.count]
+        found = loss.target.weights(y, loss.bins).float()
+        weights = found.new_zeros(*y.shape, rows.numel()).index_copy_(-1, used, found)
+        return weights, torch.zeros_like(rows, dtype=torch.bool).index_fill_(0, used, True)
 
     def _by_row(self, values: Tensor) -> Tensor:
         """The layer's weight or bias as (copies, rows, ...)."""
@@ -228,22 +217,17 @@ class HistogramHead(nn.Module):
         """
         return f"outputs={self._shape[0]}" if self._shape else ""
 
-    def _loss_of(self, output: int) -> HistogramLoss:
-        loss = self.losses[output]
-        assert isinstance(loss, HistogramLoss)
-        return loss
-
-    def _logits(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The logits of each of the bins."""
+    def _logits(self, x: Tensor) -> Tensor:
         self._check_features(x)
-        counts = [self._loss_of(output).bins.count for output in range(len(self.losses))]
-        if self._is_several:
-            return tuple(self.linear(x).split(counts, -1))
+        count = self.histogram_loss.bins.count
         if self.support is None:
-            return (self.linear(x).unflatten(-1, (*self._shape, counts[0])),)
-        rows = self.support.rows[: counts[0]]
-        weight, bias = (self._by_row(p)[:, rows].flatten(0, 1) for p in self.linear.parameters())
-        return (F.linear(x, weight, bias).unflatten(-1, (*self._shape, counts[0])),)
+            logits = self.linear(x)
+        else:
+            rows = self.support.rows[:count]
+            both = (self._by_row(part)[:, rows].flatten(0, 1) for part in self.linear.parameters())
+            logits = F.linear(x, *both)
+        found: Tensor = logits.unflatten(-1, (*self._shape, count))
+        return found
 
     def _check_features(self, x: Tensor) -> None:
         require_tensor("x", x)
@@ -261,27 +245,29 @@ class HistogramHead(nn.Module):
                 f"{tuple(x.shape)}, got {tuple(y.shape)}"
             )
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._key = known_as(self)  # a copy is another head
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        edges = state_dict.get(f"{prefix}losses.0.edges")
+        edges = state_dict.get(f"{prefix}histogram_loss.edges")
         if self.support is not None and isinstance(edges, Tensor):
-            most, loss = self.support.rows.numel(), self._loss_of(0)
-            if 2 <= edges.numel() - 1 <= most:
+            most, loss = self.support.rows.numel(), self.histogram_loss
+            if 2 <= edges.numel() - 1 <= most and isinstance(loss.bins, Bins):
                 # As many bins as the checkpoint has; their edges and all else follow.
                 places = torch.arange(edges.numel(), device=loss.edges.device)
                 loss._adopt(Bins(places, loss.bins.transformed_step))
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
-def _checked_outputs(outputs: int | None, bins: Any, several: int) -> tuple[int, ...]:
+def _checked_outputs(outputs: int | None, bins: Bins | StackedBins) -> tuple[int, ...]:
     """The dimension of the outputs, if there is one."""
-    if not several:
-        raise ValueError("bins: need at least one, got none")
     if outputs is not None and (
         isinstance(outputs, bool) or outputs != int(outputs) or outputs < 1
     ):
         raise ValueError(f"outputs: need a whole number of at least one, got {outputs}")
     if isinstance(bins, Bins):
         return () if outputs is None else (int(outputs),)
-    if outputs not in (None, several):
-        raise ValueError(f"outputs: {outputs} outputs do not fit {several} bins; give one for each")
-    return (several,)
+    if outputs not in (None, len(bins)):
+        raise ValueError(f"outputs: {outputs} outputs do not fit {bins}; leave it out")
+    return (len(bins),)

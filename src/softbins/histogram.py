@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 from torch.distributions.utils import lazy_property
 
-from softbins._core.cumulative import moved_to_mean
 from softbins._core.histogram_numerics import (
     at_batch_index,
     batch_first,
@@ -27,6 +26,7 @@ from softbins._core.histogram_numerics import (
     shortest_interval,
 )
 from softbins._core.histogram_picture import picture
+from softbins._core.move_to_mean import moved_to_mean
 from softbins.bins import Bins
 
 
@@ -367,9 +367,11 @@ class Histogram(Distribution):
     def with_mean(self, mean: Tensor) -> Histogram:
         """The distribution moved along the bins, until it has another mean.
 
-        All of it is shifted by one distance, and stops at the first and the last edge. Atoms stay
-        where they are, and change in probability as far as that leaves the mean short. The mean
-        must lie between the first and the last center, and is moved there otherwise.
+        The odds of lying below a point are divided by one number, the same for all points, as far
+        as no quantile then moves by much more or less than the mean does, counted in interquartile
+        ranges; beyond, the distribution is shifted as a whole. Atoms stay where they are, and
+        change in probability. The mean must lie between the first and the last center, and is
+        moved there otherwise.
 
         Parameters
         ----------

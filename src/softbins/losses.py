@@ -15,6 +15,7 @@ from softbins._core.loss_windows import windowed_loss, windows_for
 from softbins._core.tensor_checks import is_traced, require_softmax, require_tensor
 from softbins.bins import Bins
 from softbins.histogram import Histogram
+from softbins.stacked import StackedBins, StackedHistogram
 from softbins.targets import Gaussian, Target
 
 PAPER_TARGET = Gaussian.of_bins(1.0)
@@ -30,8 +31,8 @@ class HistogramLoss(nn.Module):
 
     Parameters
     ----------
-    bins : Bins
-        The k bins: the network has k outputs.
+    bins : Bins or StackedBins
+        The k bins: the network has k outputs, or (m, k) for the m targets of stacked bins.
     target : Target
         The distribution that a target becomes. By default `Gaussian.of_bins(1.0)`, the paper's
         setting. A target outside the bins counts as the nearest end of their range, unless the
@@ -44,7 +45,7 @@ class HistogramLoss(nn.Module):
 
     Attributes
     ----------
-    bins : Bins
+    bins : Bins or StackedBins
         The bins, on the device of the module.
     edges : Tensor
         The edges of the bins as a buffer of the module, in float64 whatever its precision.
@@ -76,15 +77,15 @@ class HistogramLoss(nn.Module):
 
     def __init__(
         self,
-        bins: Bins,
+        bins: Bins | StackedBins,
         target: Target = PAPER_TARGET,
         reduction: Reduction = "mean",
         *,
         check_logits: bool = True,
     ) -> None:
         super().__init__()
-        if not isinstance(bins, Bins):
-            raise TypeError(f"bins: expected Bins, got {type(bins).__name__}")
+        if not isinstance(bins, Bins | StackedBins):
+            raise TypeError(f"bins: expected Bins or StackedBins, got {type(bins).__name__}")
         if not isinstance(target, Target):
             raise TypeError(f"target: expected a target such as Gaussian(0.1), got {target!r}")
         if reduction not in ("mean", "sum", "none"):
@@ -175,17 +176,24 @@ class HistogramLoss(nn.Module):
         """The sum of all losses divided by `over`, or the losses themselves if that is None."""
         if logits.dtype in LOW_PRECISION:
             logits = logits.float()
-        table = table_for(target, self.bins, logits, y)
+        y, target, bins = self._in_places(y, target)
+        table = table_for(target, bins, logits, y)
         if table is not None:
-            return histogram_loss(logits, y, target=target, bins=self.bins, table=table, over=over)
-        windows = windows_for(target, self.bins, logits, y)
+            return histogram_loss(logits, y, target=target, bins=bins, table=table, over=over)
+        windows = windows_for(target, bins, logits, y)
         if windows is not None:
             return windowed_loss(logits, y, windows, over)
-        weights = target.weights(y, self.bins).to(logits.dtype)
+        weights = target.weights(y, bins).to(logits.dtype)
         losses = cross_entropy(weights, torch.log_softmax(logits, -1))
         return losses if over is None else losses.sum() / over
 
-    def distribution(self, logits: Tensor) -> Histogram:
+    def _in_places(self, y: Tensor, target: Target) -> tuple[Tensor, Target, Bins]:
+        """Targets, their distribution and bins; those of stacked bins in the unit of a bin."""
+        if isinstance(self.bins, Bins):
+            return y, target, self.bins
+        return self.bins.place(y, target), target._counted_in(self.bins.step), self.bins.places
+
+    def distribution(self, logits: Tensor) -> Histogram | StackedHistogram:
         """The predicted distribution.
 
         A network with this at its end goes through `torch.export` and `torch.onnx.export`, where
@@ -198,9 +206,11 @@ class HistogramLoss(nn.Module):
 
         Returns
         -------
-        Histogram
+        Histogram or StackedHistogram
             One histogram for each leading index; its `mean` is the paper's prediction.
         """
+        if isinstance(self.bins, StackedBins):
+            return StackedHistogram(self.bins, logits)
         return Histogram(self.bins, logits=logits)
 
     def extra_repr(self) -> str:
@@ -227,6 +237,11 @@ class HistogramLoss(nn.Module):
             )
         if logits.shape != (*y.shape, self.bins.count):
             raise ValueError(shape_complaint(logits.shape, y.shape, self.bins.count))
+        if isinstance(self.bins, StackedBins) and y.shape[-1:] != (len(self.bins),):
+            raise ValueError(
+                f"y: last dimension must be the number of outputs with a range of their own, "
+                f"{len(self.bins)}, got shape {tuple(y.shape)}"
+            )
         device = self.bins.edges.device
         all_on_cpu = logits.is_cpu and y.is_cpu and self.bins.edges.is_cpu
         if not all_on_cpu and not (logits.device == y.device == device):
@@ -238,13 +253,15 @@ class HistogramLoss(nn.Module):
     # The edges stay in float64 whatever `.half()` or `.to(dtype)` does to the network, and
     # `bins` follows the buffer through moves and checkpoints.
 
-    def _adopt(self, bins: Bins) -> None:
+    def _adopt(self, bins: Bins | StackedBins) -> None:
         self.bins = bins
         # A copy: loading a checkpoint writes into the buffer, and `Bins` never change.
         self.edges = bins.edges.clone()
-        step = bins.transformed_step
+        step = bins.transformed_step if isinstance(bins, Bins) else None
         self.transformed_step = None if step is None else self.edges.new_tensor(step)
-        if step is not None and isinstance(self.target, Gaussian):
+        if isinstance(bins, StackedBins):
+            self.target._counted_in(bins.step)  # says so if it cannot
+        elif step is not None and isinstance(self.target, Gaussian):
             self.target.prepare(bins)  # here, because a compiled graph cannot
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> HistogramLoss:
@@ -257,12 +274,16 @@ class HistogramLoss(nn.Module):
         bins = None
         if isinstance(given, Tensor) and given.shape == self.edges.shape:
             # Otherwise torch itself says what is wrong.
-            step = state_dict.get(f"{prefix}transformed_step", self.bins.transformed_step)
-            bins = Bins(given, step if step is None else float(step))
+            step = state_dict.get(f"{prefix}transformed_step", self.transformed_step)
+            bins = _bins_of(given, step if step is None else float(step))
         super()._load_from_state_dict(state_dict, prefix, *rest)
         if bins is not None:
             # After torch, which may have put the given tensor itself, in float32, in its place.
             self._adopt(bins.to(self.edges.device))
+
+
+def _bins_of(edges: Tensor, step: float | None) -> Bins | StackedBins:
+    return Bins(edges, step) if edges.ndim == 1 else StackedBins([Bins(row) for row in edges])
 
 
 class GradientBound(NamedTuple):
@@ -325,6 +346,8 @@ def gradient_bound(
     >>> bool((norm <= bound).all())
     True
     """
+    if not isinstance(loss.bins, Bins):
+        raise ValueError(f"loss: the bound is that of one output, not of {loss.bins}")
     pairs = [_row_bound(body, head, loss, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
     return GradientBound(*(torch.stack(parts) for parts in zip(*pairs, strict=True)))
 
@@ -339,6 +362,7 @@ def _row_bound(
     slopes = [torch.autograd.grad(z, theta, retain_graph=True) for z in logits[0]] if theta else []
     lipschitz = max((_norm(slope) for slope in slopes), default=torch.zeros(()))
     features = torch.cat([phi[0], phi.new_ones(1)]) if head.bias is not None else phi[0]
+    assert isinstance(loss.bins, Bins)
     error = (loss.target.weights(y, loss.bins) - torch.softmax(logits, -1)).abs().sum()
     return ((lipschitz + features.norm()) * error).detach(), _norm(gradient)
 

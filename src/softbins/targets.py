@@ -52,6 +52,9 @@ class OneBin(Target):
     def _masses(self, y: Tensor, bins: Bins) -> Tensor:
         return one_hot(bins.locate(y), bins)
 
+    def _counted_in(self, width: Tensor) -> Target:
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class UniformMix(Target):
@@ -86,6 +89,9 @@ class UniformMix(Target):
         epsilon = per_bin(within("epsilon", self.epsilon, 0.0, 1 / bins.count, hint), y)
         return epsilon + one_hot(bins.locate(y), bins) * (1 - bins.count * epsilon)
 
+    def _counted_in(self, width: Tensor) -> Target:
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class TwoHot(Target):
@@ -113,6 +119,9 @@ class TwoHot(Target):
         share = (y - start) / (bins.centers[left + 1] - start)
         share = share.unsqueeze(-1)
         return one_hot(left, bins) * (1 - share) + one_hot(left + 1, bins) * share
+
+    def _counted_in(self, width: Tensor) -> Target:
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +158,9 @@ class Similarity(Target):
         beyond, bandwidth = y.unsqueeze(-1) - nearest, per_bin(self.bandwidth, y)
         gap = bins.centers - nearest
         return torch.softmax(-(gap / bandwidth) * ((gap - 2 * beyond) / bandwidth) / 2, -1)
+
+    def _counted_in(self, width: Tensor) -> Target:
+        return replace(self, bandwidth=_number(self.bandwidth, width) / width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,6 +357,15 @@ class Gaussian(Target):
         masses_of = all_masses if self.outside == "tail" else inner_masses
         masses = masses_of(y.unsqueeze(-1), bins.edges, sigma)
         return masses / masses.sum(-1, keepdim=True)
+
+    def _counted_in(self, width: Tensor) -> Target:
+        if self.in_bins:
+            return self
+        return replace(self, sigma=_number(self.sigma, width) / width, in_bins=True)
+
+
+def _number(value: float | Tensor, like: Tensor) -> float | Tensor:
+    return value.to(like) if isinstance(value, Tensor) else value
 
 
 # `torch.load(..., weights_only=True)` may make these: nothing runs but their checks. `FromCDF` and

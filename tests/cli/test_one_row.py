@@ -37,6 +37,26 @@ def test_fields_that_are_not_given_are_gaps_and_said():
     assert float(shown(result)["mean"]) == pytest.approx(expected[0], rel=1e-3)
 
 
+def test_other_fields_or_an_option_say_what_a_point_means():
+    one = succeeds("predict", "some.model", "width=1.200", "height=0.5")
+    assert one.stdout == succeeds("predict", "some.model", "width=1.2", "height=0.5").stdout
+    fields = ["width=1.200", "height=2"]
+    many = succeeds("predict", "some.model", *fields, "--decimal", ",")
+    assert many.stdout == succeeds("predict", "some.model", "width=1200", "height=2").stdout
+
+
+def test_a_category_that_is_new_is_said():
+    frame = table().assign(town=["Köln", "Bonn"] * 30, code=pd.Categorical([7, 3.5] * 30))
+    model = NeuralRegressor("l2", (8,), max_epochs=1, random_state=0)
+    model.fit(frame[["town", "code"]], frame["y"]).save("towns.model")
+    result = succeeds("predict", "towns.model", "town=Koln", "code=8")
+    assert result.stderr.splitlines() == [
+        "town: 'Koln' is no category that the model knows (did you mean 'Köln'?)",
+        "code: '8' is no category that the model knows",
+    ]
+    assert succeeds("predict", "towns.model", "town=Bonn", "code=7").stderr == ""
+
+
 def test_a_model_of_few_rows_has_intervals(folder):
     frame = table(5)
     how = {"hidden": (8,), "bins": 20, "max_epochs": 1, "random_state": 0}
@@ -55,8 +75,12 @@ WRONG = [
         ["widht=80", "height=1"],
         "no column 'widht' (did you mean 'width'?); the model needs ",
     ),
-    (["width=wide", "height=1"], "width: 'wide' is not a number; mend the value"),
+    (["width=wide", "height=1"], "width: 'wide' is not a number\n"),
     (["width=1,234", "height=1"], "width: '1,234' may mean 1234 or 1.234: give --decimal . or"),
+    (
+        ["width=€ 1.200", "height=2"],
+        "width: '€ 1.200' may mean € 1200 or € 1.200: give --decimal , or",
+    ),
     (["width=1", "width=2"], "'width' is given twice; need each field once, such as size=80"),
     (["=1"], "a field has no name; need each field once"),
     (["new.csv", "width=1"], "'new.csv': need one table, or fields such as size=80 alone"),

@@ -11,6 +11,7 @@ from softbins._core.text import (
     number_text,
     printable,
     shortened,
+    shortened_alike,
     shown,
     wrapped,
 )
@@ -58,6 +59,19 @@ def test_long_names_keep_their_ends_which_tell_them_apart():
     assert shortened("0123456789", 5) == "01…89"
     assert shortened("0123456789", 6) == "012…89"
     assert shortened("01234", 5) == "01234"
+
+
+def test_names_that_differ_in_their_middle_are_told_apart():
+    sensors = [f"sensor number {i} of the plant" for i in (3, 7, 118)]
+    assert shortened_alike(sensors, 18) == [
+        "…ensor number 3…",
+        "…ensor number 7…",
+        "…ensor number 118…",
+    ]
+    assert shortened_alike(sensors, 40) == sensors
+    ends = [f"temperature of room {i}" for i in (1, 2)]
+    assert shortened_alike(ends, 9) == [shortened(name, 9) for name in ends]
+    assert shortened_alike(["abcdefgh", "abcdefgh"], 5) == ["ab…gh"] * 2
 
 
 def test_text_for_a_terminal_commands_nothing():

@@ -1,12 +1,11 @@
 """Predictions in a process that was forked from one with threads, as web servers do it."""
 
-import multiprocessing
-
 import numpy as np
 import pytest
 import torch
 
 from softbins import HistogramRegressor, NeuralRegressor
+from tests.forked import in_a_fork
 
 ROWS = 3000  # enough for torch to share the work among threads
 
@@ -31,10 +30,6 @@ def everything(model, x):
     ]
 
 
-def answer(model, x, results):
-    results.put(everything(model, x))
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -49,14 +44,6 @@ def test_a_forked_process_predicts_what_its_parent_does(model):
     model.fit(x[:200], x[:200, 0])
     torch.randn(2000, 2000).softmax(-1).sum()  # threads that a forked process does not have
     expected = everything(model, x)
-    context = multiprocessing.get_context("fork")
-    results = context.Queue()
-    child = context.Process(target=answer, args=(model, x, results), daemon=True)
-    child.start()
-    try:
-        found = results.get(timeout=40)
-    finally:
-        child.kill()
-        child.join()
+    found = in_a_fork(everything, model, x)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)

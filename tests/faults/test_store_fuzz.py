@@ -144,7 +144,7 @@ def check_healing(store, path, wanted, done):
 
 
 def test_damaged_stores_are_read_without_the_damaged_and_heal(stores, tmp_path):
-    check_damaged(stores, tmp_path / "store", seed=0, how_many=15, commands=READING[:2])
+    check_damaged(stores, tmp_path / "store", seed=0, how_many=6, commands=READING[:2])
 
 
 def test_the_page_and_the_figures_are_made_without_the_damaged(stores, tmp_path):
@@ -206,7 +206,7 @@ def check_forged(stores, folder, seed, how_many):
 
 
 def test_forged_files_are_set_aside_or_are_what_the_schema_takes(stores, tmp_path):
-    assert check_forged(stores, tmp_path / "store", seed=0, how_many=15) > 4
+    assert check_forged(stores, tmp_path / "store", seed=0, how_many=6) > 1
 
 
 @pytest.mark.slow

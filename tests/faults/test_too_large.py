@@ -3,6 +3,7 @@
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from softbins.nn.stack import StackedMLP
 from softbins.tabular import memory
 from softbins.tabular.memory import NetworkSize
 from tests.cli.runs import run
+from tests.forked import in_a_fork
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=(40, 3))
@@ -73,35 +75,41 @@ def test_the_number_of_parameters_is_that_of_the_network(seed):
     assert size.parameters == sum(p.numel() for p in network.parameters())
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak from /proc")
-@pytest.mark.parametrize("objective", ["l2", "hl-gaussian"])
-def test_training_takes_no_more_memory_than_was_estimated(objective):
-    """In a process of its own, whose memory beyond that of a tiny network is measured."""
-    code = f"""if True:
-        import re, numpy as np
-        from pathlib import Path
-        from softbins import NeuralRegressor
-        from softbins.tabular import memory
-        x = np.random.default_rng(0).normal(size=(300, 4))
-        def peak(hidden):
-            model = NeuralRegressor({objective!r}, hidden, max_epochs=1, random_state=0)
-            model.fit(x, x[:, 0])
-            # Not getrusage, which begins with the peak of the process that started this one.
-            status = Path("/proc/self/status").read_text()
-            return 1024 * int(re.search(r"VmHWM:\\s+(\\d+) kB", status)[1])
-        sizes, check = [], memory.available_memory
-        first = peak((8,))
+# Two processes that have imported everything, and have had nothing else in memory.
+MEMORY = """
+import os, re, numpy as np
+from pathlib import Path
+from softbins import NeuralRegressor
+from softbins.tabular import memory
+x = np.random.default_rng(0).normal(size=(300, 4))
+def peak(objective, hidden):
+    NeuralRegressor(objective, hidden, max_epochs=1, random_state=0).fit(x, x[:, 0])
+    # Not getrusage, which begins with the peak of the process that started this one.
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+) kB", status)[1])
+for objective in ("l2", "hl-gaussian"):
+    if os.fork() == 0:
+        first, last = peak(objective, (8,)), peak(objective, (60_000,))
         memory.available_memory = lambda: 0
         try:
-            NeuralRegressor({objective!r}, (60_000,)).fit(x, x[:, 0])
+            NeuralRegressor(objective, (60_000,)).fit(x, x[:, 0])
         except ValueError as error:
-            print(str(error).partition("about ")[2].split()[0])
-        memory.available_memory = check
-        print((peak((60_000,)) - first) / 1e9)
-    """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    estimated, taken = map(float, done.stdout.split())
-    assert 0.3 * estimated < taken < estimated
+            print(str(error).partition("about ")[2].split()[0], (last - first) / 1e9, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak from /proc")
+def test_training_takes_no_more_memory_than_was_estimated():
+    """In processes of their own, whose memory beyond that of a tiny network is measured."""
+    command = [sys.executable, "-c", MEMORY]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        estimated, taken = map(float, line.split())
+        assert 0.3 * estimated < taken < estimated
 
 
 def test_the_command_says_it_in_one_line(folder):
@@ -116,17 +124,18 @@ def test_the_command_says_it_in_one_line(folder):
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
+def refused_where_little_is_left():
+    """What is said of a large network where the process may take one more gigabyte."""
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + 10**9,) * 2)
+    try:
+        NeuralRegressor("l2", (10_000_000,)).fit(X, Y)
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads its size from /proc")
 def test_a_limit_of_the_process_is_kept():
-    code = """if True:
-        import resource, numpy as np
-        from softbins import NeuralRegressor
-        resource.setrlimit(resource.RLIMIT_AS, (4_000_000_000,) * 2)
-        x = np.zeros((50, 2)); y = np.arange(50.0)
-        try:
-            NeuralRegressor("l2", (10_000_000,)).fit(x, y)
-        except ValueError as error:
-            print(error)
-    """
     assert resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("hidden: a network with 2 inputs, layers of (10000000) units")
+    said = in_a_fork(refused_where_little_is_left)
+    assert said.startswith("hidden: a network with 3 inputs, layers of (10000000) units")

@@ -73,7 +73,7 @@ def trained_on_meta(objective, kind, weighted=False, head=None):
         head=head,
     )
     weight = torch.rand(ROWS).double().numpy() if weighted else None
-    return train_group(*SharedTable.of(x, y, weight, objective, settings), task)
+    return train_group(*SharedTable.of(x.numpy(), y, weight, objective, settings), task)
 
 
 @pytest.mark.usefixtures("nothing_comes_back")

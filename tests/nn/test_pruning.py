@@ -57,7 +57,7 @@ def problem(groups="one", noise=0.0, epochs=EPOCHS, patience=20):
         )
         for group in GROUPS[groups]
     ]
-    table = SharedTable.of(x, y.clamp(0, 1), None, objective, settings)
+    table = SharedTable.of(x.numpy(), y.clamp(0, 1), None, objective, settings)
     told = []
 
     def run(tasks):

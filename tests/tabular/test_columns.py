@@ -364,7 +364,7 @@ def with_target(change):
 
 
 ODD = {
-    "a category for each row": lambda: odd(2500, id=category(*(f"id {i}" for i in range(2500)))),
+    "a category for each row": lambda: odd(1200, id=category(*(f"id {i}" for i in range(1200)))),
     "one category": lambda: odd(b="same"),
     "an empty column": lambda: odd(b=[None] * 40),
     "only an empty column": lambda: (pd.DataFrame({"a": [None] * 30}), np.arange(30.0)),
@@ -374,8 +374,8 @@ ODD = {
     "10 rows": lambda: odd(10, b=list("abcdefghij")),
     "two rows": lambda: odd(2, b="a"),
     "one row": lambda: odd(1, b="a"),
-    "2000 columns": lambda: (pd.DataFrame(np.eye(30, 2000)), np.arange(30.0)),
-    "2000 categories": lambda: (pd.DataFrame(np.full((20, 2000), "a")), np.arange(20.0)),
+    "500 columns": lambda: (pd.DataFrame(np.eye(30, 500)), np.arange(30.0)),
+    "500 categories": lambda: (pd.DataFrame(np.full((20, 500), "a")), np.arange(20.0)),
     "integer targets": lambda: with_target(lambda y: (y > 0).astype(int) + 1),
     "a spike": lambda: with_target(lambda y: np.where(y > 0, y, 0.0)),
     "12 orders of magnitude": lambda: with_target(lambda y: 10.0 ** np.linspace(-6, 6, 60)),

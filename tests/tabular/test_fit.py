@@ -12,9 +12,10 @@ from softbins import HistogramRegressor
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.tabular import fit as fitting
 from softbins.tabular.columns import Columns
-from softbins.tabular.defaults import DEFAULTS
+from softbins.tabular.defaults import DEFAULTS, BySize
 from softbins.tabular.fit import automatic_blur, embedded_inputs, held_out_outputs
 from softbins.tabular.folds import Folds
+from tests.tabular.quick import with_few_rounds
 
 TARGETS = DEFAULTS.targets
 QUICK = {"hidden": (16,), "members": 3, "max_epochs": 20, "trees": False, "random_state": 0}
@@ -69,6 +70,16 @@ def test_numbers_are_embedded_and_nothing_else():
 def test_very_many_numbers_are_not_embedded(inputs, embedded):
     columns = Columns.fit(np.random.default_rng(0).normal(size=(3, inputs)))
     assert len(embedded_inputs(columns, DEFAULTS.network)) == (inputs if embedded else 0)
+
+
+def test_of_too_many_numbers_those_that_trees_learn_from_are_embedded():
+    few = replace(DEFAULTS.network, important_inputs=BySize(((math.inf, 2),)))
+    quick = replace(with_few_rounds(5), network=few)
+    x = np.random.default_rng(0).normal(size=(300, 6))
+    for y, expected in ((x[:, 1] + 3 * x[:, 4], [1, 4]), (x[:, 0] - x[:, 5], [0, 5])):
+        regressor = type("Quick", (HistogramRegressor,), {"_defaults": quick})
+        model = regressor(hidden=(4,), members=2, max_epochs=1, random_state=0).fit(x, y)
+        assert model.network_.embedded == expected
 
 
 # Members and their folds
@@ -175,8 +186,9 @@ def test_it_is_a_share_of_the_best_epochs_at_a_share_of_the_rate(refits, preset)
 
 
 def test_no_time_is_taken_that_is_not_left(refits):
-    with pytest.warns(UserWarning, match="^max_seconds: networks learnt for 1 of 20 epochs, in"):
-        model = fit(max_seconds=1e-9)
+    expected = "^max_seconds: networks learnt for 1 of 20 epochs, in"
+    with pytest.warns(UserWarning, match=expected):
+        model = fit(max_seconds=1e-9, gaussian_process=False)
     [(*_, before, after)] = refits
     assert model.n_epochs_ == 1
     assert torch.equal(before, after)
@@ -187,3 +199,20 @@ def test_who_has_seen_all_rows_needs_no_refit(refits):
     x, _ = data()
     HistogramRegressor(**QUICK).fit(x, np.ones(len(x)))
     assert refits == []
+
+
+def test_time_that_is_over_before_pruning_leaves_a_model():
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(2000, 2))
+    told = []
+    model = HistogramRegressor(
+        preset="fast",
+        trees=False,
+        max_seconds=1e-3,
+        random_state=0,
+        progress=lambda *e: told.append(e),
+    )
+    with pytest.warns(UserWarning, match="max_seconds"):
+        model.fit(x, x[:, 0])
+    assert told
+    assert np.isfinite(model.predict(x)).all()

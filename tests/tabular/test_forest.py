@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from softbins.tabular import tree_growth
-from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import DEFAULTS, TreeGrowth
 from softbins.tabular.folds import Folds
 from softbins.tabular.forest import ARRAYS, Forest
+from softbins.tabular.tree_bins import TreeBins
 from softbins.tabular.tree_growth import TreeBudget, grow_trees
-from tests.tabular.quick import few_rounds
+from tests.tabular.quick import encoded_data, few_rounds
 
 EVERYTHING = 10**6
 
 
 def grow(x, y, folds, weight=None, max_judges=EVERYTHING, seed=0, ensembles=1, trees=None):
     """For each fold one ensemble of few trees, unless a test wants more."""
-    data = TrainingData(columns=None, features=x, target=y, weight=weight)
+    data = encoded_data(x, y, weight)
     parts = [torch.from_numpy(fold) for fold in folds]
     return grow_trees(
         data,
@@ -293,8 +293,13 @@ def test_nothing_to_learn_takes_next_to_no_trees():
 def test_the_forest_is_the_mean_of_the_folds_ensembles(each):
     x, y = table("plain")
 
-    def ensemble(part, number):
-        return tree_growth._model(part.shape, number, number, 1, few_rounds(5))
+    bins = TreeBins.fit(x)
+    codes = bins.codes(x).T
+
+    def stages(used, number):
+        ensemble = tree_growth._model((len(used), 4), number, number, 1, few_rounds(5))
+        ensemble.bins = bins
+        return ensemble.fit(np.asfortranarray(codes[used]), y[used]).staged_codes(codes)
 
     folds = folds_of(len(y), 4, used=2)
     grown = grow(x, y, folds, ensembles=2 * each)
@@ -302,10 +307,9 @@ def test_the_forest_is_the_mean_of_the_folds_ensembles(each):
     predicted, held = [], []
     for f, fold in enumerate(folds):
         used = np.setdiff1d(np.arange(len(y)), fold)
-        own = [ensemble(x[used], f * each + n) for n in range(each)]
-        stages = [list(m.fit(x[used], y[used]).staged_predict(x))[rounds - 1] for m in own]
-        predicted += stages
-        held.append(np.mean(stages, axis=0)[fold])
+        own = [stages(used, f * each + n)[rounds - 1] for n in range(each)]
+        predicted += own
+        held.append(np.mean(own, axis=0)[fold])
     close = {"rtol": 1e-12, "atol": 1e-12}
     np.testing.assert_allclose(grown.forest.predict(x), np.mean(predicted, axis=0), **close)
     np.testing.assert_allclose(grown.held_out, np.concatenate(held), **close)
@@ -374,7 +378,7 @@ def test_a_speedup_is_faster_learning_from_fewer_trees(rows):
 
 def test_trees_that_take_too_long_are_left_out():
     x, y = np.arange(20.0)[:, None], np.arange(20.0)
-    data = TrainingData(columns=None, features=x, target=y, weight=None)
+    data = encoded_data(x, y)
     folds = Folds(20, [torch.arange(10), torch.arange(10, 20)], [0, 1], EVERYTHING)
     how = {"seed": 0, "defaults": few_rounds(5)}
     with pytest.warns(UserWarning, match="^max_seconds: trees need more than 1e-09 seconds and"):

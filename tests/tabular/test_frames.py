@@ -42,7 +42,7 @@ def test_names_and_kinds_are_those_of_the_frame(kind):
     assert column_names(x) == ["n", "t", "b", "k"]
     kinds = [column.kind for column in read_columns(x)]
     assert kinds == ["number", "text", "boolean", "number"]
-    assert read_columns(take_rows(x, np.array([1])))[1].values.tolist() == ["2"]
+    assert list(read_columns(take_rows(x, np.array([1]))))[1].values.tolist() == ["2"]
 
 
 def test_an_array_is_no_frame():

@@ -23,7 +23,7 @@ def test_what_is_chosen_can_be_trained(n_rows, preset):
     assert 0 < settings.learning_rate < 1
     assert 0 <= budget.refit_epochs < 1
     assert 0 < budget.refit_rate < 1
-    assert found.prune_members is (preset == "fast")
+    assert found.prune_members is (preset == "fast" and n_rows <= 50_000)
     assert settings.patience == found.patience <= settings.epochs
     assert found.members <= n_rows
 
@@ -47,6 +47,15 @@ def test_fast_is_faster():
         assert work(fast) <= work(usual) / 4
         trees = [found.budget.tree_ensembles / found.tree_speedup for found in (usual, fast)]
         assert trees[1] <= trees[0] / 4
+
+
+@pytest.mark.parametrize("preset", ["default", "fast"])
+def test_large_tables_get_as_many_steps_until_epochs_are_few(preset):
+    sizes = (50_000, 60_000, 100_000, 1_000_000, 20_000_000)
+    epochs = [resolved(n_rows, preset=preset).settings.epochs for n_rows in sizes]
+    assert epochs == sorted(epochs, reverse=True)
+    assert epochs[1] * 60_000 == pytest.approx(epochs[0] * 50_000, rel=0.02)
+    assert epochs[-1] == DEFAULTS.presets[preset].epochs_of_large_tables < epochs[0]
 
 
 def test_small_tables_get_small_batches_and_more_epochs():

@@ -43,9 +43,9 @@ def test_an_old_model_predicts_what_it_did(case, rows, name, predicted):
     bounded = np.isfinite(model.scaling_.limit)
     rtol, atol = (0, 1e-6 * np.std(expected[name])) if bounded else (1e-10, 1e-12)
     if name != "mean" and getattr(model, "aggregator_", None) is not None:
-        # The map of this file was made for histograms that are moved to the mean after it. They are
-        # moved before it today, and tilted after it, which changes little.
-        rtol, atol = 0.1, 0.05 * np.std(expected[name])
+        # The map of this file was made for histograms that were shifted to the mean after it. Today
+        # they are moved in odds, which changes little.
+        rtol, atol = 0.2, 0.05 * np.std(expected[name])
     np.testing.assert_allclose(predicted(model, rows), expected[name], rtol=rtol, atol=atol)
 
 

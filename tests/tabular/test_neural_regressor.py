@@ -59,8 +59,15 @@ def expected_failures(estimator):
     return {EQUIVALENCE.format(kind): reason for kind in ("dense", "sparse")}
 
 
+PLAIN = {"hidden": (32,), "max_epochs": 30, "learning_rate": 1e-2}
+
+
 @parametrize_with_checks(
-    [COMPLETE, HistogramRegressor.as_in_paper(max_epochs=60), NeuralRegressor("l2", max_epochs=60)],
+    [
+        COMPLETE,
+        HistogramRegressor.as_in_paper(**PLAIN),
+        NeuralRegressor("l2", **PLAIN | {"max_epochs": 100}),
+    ],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_conventions(estimator, check, monkeypatch):

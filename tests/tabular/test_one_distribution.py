@@ -167,9 +167,10 @@ def test_the_papers_network_has_one_distribution_as_well():
     np.testing.assert_allclose(interval, model.predict_quantiles(x, [0.05, 0.95]), rtol=1e-6)
 
 
-def test_one_huge_target_leaves_everything_finite():
+def test_one_huge_target_leaves_everything_finite_and_is_warned_of():
     x, y = table("even", 100)
     y[0] = 1e30
-    model = quick().fit(x, y)
+    with pytest.warns(UserWarning, match=r"y: the target 1e\+30 at index 0"):
+        model = quick().fit(x, y)
     assert np.isfinite(model.predict_interval(x)).all()
     assert np.isfinite(model.predict(x)).all()

@@ -4,9 +4,7 @@
 """
 
 import math
-import subprocess
-import sys
-import textwrap
+import resource
 import time
 from pathlib import Path
 
@@ -17,12 +15,14 @@ import torch
 from softbins import Bins, HistogramRegressor, ModelFileError, NeuralRegressor, load
 from softbins._core.model_file import read, write
 from softbins.tabular.model_schema import check_model
+from tests.forked import in_a_fork
 from tests.tabular.quick import with_few_rounds
 
 REFUSED = Path(__file__).parent / "model_files" / "refused" / "calibrated_by_temperature.model"
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 2))
 Y = np.where(X[:, 0] > 0, 5.0, 0.0) + 0.1 * RNG.normal(size=80)
+LITTLE_MEMORY = 400_000_000  # bytes
 
 
 @pytest.fixture(scope="module")
@@ -163,20 +163,16 @@ def test_a_model_that_diverged_is_not_saved(tmp_path):
 
 def prediction_in_little_memory(path):
     """What the model in a file says of one row, in a process with little time and memory."""
-    code = f"""
-        import resource, time
-        import softbins, softbins.tabular.loading
-        resource.setrlimit(resource.RLIMIT_AS, (1_500_000_000,) * 2)
-        start = time.process_time()
-        model = softbins.load({str(path)!r})
-        assert time.process_time() - start < 1
-        print(*model.predict([[0.0, 1.0]]))
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return float(done.stdout)
+    return in_a_fork(_prediction_in_little_memory, path)
+
+
+def _prediction_in_little_memory(path):
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + LITTLE_MEMORY,) * 2)
+    start = time.process_time()
+    model = load(path)
+    assert time.process_time() - start < 1
+    return model.predict([[0.0, 1.0]]).item()
 
 
 def test_many_members_take_no_time(tmp_path):

@@ -69,6 +69,20 @@ def smallest_width(low: float, high: float, count: int) -> float:
     return max(largest, 1.0) / count if low == high else 4 * float(np.spacing(largest))
 
 
+def cut_at_bounds(
+    edges: NDArray[Any], y: NDArray[np.float64], lower: float | None, upper: float | None
+) -> NDArray[np.float64]:
+    """As many equal bins, none beyond the bounds, or raise `ValueError` if targets are."""
+    low, high = float(y.min()), float(y.max())
+    if lower is not None and not lower <= low:
+        raise ValueError(f"lower: {lower:g} is above the smallest target, {low:g}")
+    if upper is not None and not upper >= high:
+        raise ValueError(f"upper: {upper:g} is below the largest target, {high:g}")
+    start = edges[0] if lower is None else max(edges[0], float(lower))
+    end = edges[-1] if upper is None else min(edges[-1], float(upper))
+    return np.linspace(start, end, len(edges))
+
+
 def common_width(edges: Tensor) -> float | None:
     """The bins' width if it is the same for all, up to the rounding of the edges themselves."""
     count = len(edges) - 1

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins._core.checks import json_entry, weight_column
-from softbins._core.cumulative import Cumulative
+from softbins._core.cumulative import MAX_LOG_ODDS, Cumulative
 from softbins._core.forecast_checks import check_histogram, checked_labels, checked_targets
 from softbins._core.sorted_search import insertion_index
 from softbins.histogram import Histogram
 
 Array = NDArray[np.float64]
 
-MAX_LOG_ODDS = 700.0  # beyond which a probability is no float64
 MAX_FITTED_LOG_ODDS = 40.0  # rows that are further out count as if they were there
 POINTS_OF_A_JUMP = 16  # over which a target at an atom is spread
 MAX_KNOTS = 49
@@ -74,8 +73,10 @@ class LogOddsMap:
         n probabilities becomes i / (n + 1), as it would for a new row that is exchangeable with
         them. The fewer rows, the more the map is that of the distance from the median, on both
         sides alike, unless it is said by how much the sides are to differ, from 0 to 1. If `rows`
-        is given, the points stand for so many.
+        is given, the points stand for so many, whose map has room for a new row already: with more
+        of it each time, maps that are made of maps would widen without end.
         """
+        new = 1 if rows is None else 0
         if rows is None:  # as many of equal weight say as much
             rows = weight.sum() ** 2 / np.square(weight).sum()
         if two_sided is None:
@@ -86,7 +87,7 @@ class LogOddsMap:
         weights = np.concatenate([each * (1 + two_sided), each * (1 - two_sided)]) / 2
         order = np.argsort(both, kind="stable")
         both, weights = both[order], weights[order]
-        level = (rows * (np.cumsum(weights) - weights / 2) + 0.5) / (rows + 1)
+        level = (rows * (np.cumsum(weights) - weights / 2) + new / 2) / (rows + new)
         end = math.log(max(rows, 2))
         after = np.linspace(-end, end, _knots(rows))
         before = np.interp(after, np.log(level / (1 - level)), both)
@@ -247,19 +248,13 @@ def _fitted(distribution: Histogram, target: Tensor, weight: Array) -> LogOddsMa
 
 
 def edge_log_odds(distribution: Histogram) -> Tensor:
-    """The log odds of the cumulative probability at every edge, (..., k + 1)."""
-    below, above = Cumulative.of(distribution.probs.double())
-    odds = torch.log(below) - torch.log(above)
-    return odds.clamp(-MAX_LOG_ODDS, MAX_LOG_ODDS)
+    """The log odds of the cumulative probability at the edges between the ends, (..., k - 1)."""
+    return Cumulative.of(distribution.probs.double()).log_odds()[..., 1:-1]
 
 
 def histogram_of_log_odds(like: Histogram, odds: Tensor) -> Histogram:
     """The histograms on the same bins with these log odds at the edges between the ends."""
-    inner = odds[..., 1:-1]
-    zero, one = torch.zeros_like(odds[..., :1]), torch.ones_like(odds[..., :1])
-    below = torch.cat([zero, torch.sigmoid(inner), one], -1)
-    above = torch.cat([one, torch.sigmoid(-inner), zero], -1)
-    return Histogram(like.bins, probs=Cumulative(below, above).masses())
+    return Histogram(like.bins, probs=Cumulative.of_log_odds(odds).masses())
 
 
 def log_odds_at(distribution: Histogram, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 FilePath = str | os.PathLike[str]
 _NO_SPACE = "free some space or choose another place"
@@ -40,6 +41,28 @@ def write_whole(path: FilePath, data: bytes) -> None:
         _replace(os.path.realpath(place) if os.path.islink(place) else place, data)
     except OSError as error:
         raise explained("write", place, error) from error
+
+
+@contextmanager
+def whole_file(path: FilePath) -> Iterator[str]:
+    """The name of a new file to write, which takes over the name `path` if nothing fails.
+
+    What is too large for memory is written so, with the promises of `write_whole`.
+    """
+    place = checked_path(path)
+    target = os.path.realpath(place) if os.path.islink(place) else place
+    folder = os.path.dirname(target) or os.curdir
+    temporary = os.path.join(folder, f".softbins-{os.urandom(8).hex()}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, target)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise explained("write", place, error) from error
+        raise
+    _sync_folder(folder)
 
 
 def checked_path(path: FilePath) -> str:

@@ -41,7 +41,7 @@ SMALLEST_RATIO = 0.05
 # Windows have the length that is enough for so many of the bins.
 SHARE_OF_BINS = 0.95
 MAX_NUMBERS = 6_000_000
-# With fewer weights than this, one way for all targets costs less than two.
+# With fewer weights than this, one way for all targets costs less than two, if there is one.
 MIN_WEIGHTS = 40_000
 
 
@@ -65,7 +65,9 @@ def windows_for(target: Target, bins: Bins, logits: Tensor, y: Tensor) -> Rows |
     if bins.transformed_step is not None:
         return _for_places(target, bins, y)
     if bins.step is None and target.outside != "tail":
-        table = _cell_table(bins, target, y.numel() * bins.count < MIN_WEIGHTS)
+        few = y.numel() * bins.count < MIN_WEIGHTS
+        table = _cell_table(bins, target, True) if few else None
+        table = table or _cell_table(bins, target, False)
         return None if table is None else Rows(table, target.placed(y, bins).reshape(-1))
     return None
 
@@ -141,8 +143,8 @@ def _for_sigmas(target: Gaussian, sigma: Tensor, bins: Bins, y: Tensor) -> Rows 
 class CellTable(NamedTuple):
     """p(y) in its window as c0 + d (c1 + d c2) at distance d from a node inside the bin of y.
 
-    Bin i has the nodes from `first[i]` to `last[i]`, `per_unit[i]` of them to the unit. Those of
-    its nodes that need a longer window are `wide`; they have no weight in theirs.
+    Bin i has the nodes from `first[i]` to `last[i]`, `per_unit[i]` of them to the unit. Bins whose
+    nodes need a longer window are `wide`, if there are any; these have no weight in theirs.
     """
 
     bins: Bins
@@ -151,27 +153,32 @@ class CellTable(NamedTuple):
     last: Tensor
     per_unit: Tensor
     nodes: Tensor
-    start: Tensor
+    windows: Tensor
     c0: Tensor
     c1: Tensor
     c2: Tensor
-    wide: Tensor
+    wide: Tensor | None
 
     def _cells(self, y: Tensor) -> Tensor:
         index = self.bins.locate(y)
-        share = (y - self.bins.edges[index]).mul_(self.per_unit[index])
-        return torch.minimum(self.first[index] + share.long(), self.last[index])
+        share = (y - self.bins.edges.index_select(0, index)).mul_(
+            self.per_unit.index_select(0, index)
+        )
+        cell = share.long().add_(self.first.index_select(0, index))
+        return torch.minimum(cell, self.last.index_select(0, index))
 
     def lookup(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """The bins of each target's window, and -p there."""
         cell = self._cells(y)
-        distance = (y - self.nodes[cell]).float().unsqueeze(-1)
+        distance = (y - self.nodes.index_select(0, cell)).float().unsqueeze(-1)
         slope = self.c1.index_select(0, cell).addcmul_(distance, self.c2.index_select(0, cell))
         negative = self.c0.index_select(0, cell).addcmul_(distance, slope)
-        return self.start[cell].unsqueeze(-1) + torch.arange(self.c0.shape[-1]), negative
+        return self.windows.index_select(0, cell), negative
 
     def rest(self, y: Tensor) -> tuple[Tensor, Tensor] | None:
         """The targets for which the window is too short, and -p on all bins for them."""
+        if self.wide is None:
+            return None
         rows = self.wide[self.bins.locate(y)].nonzero().squeeze(-1)
         if not len(rows):
             return None
@@ -226,9 +233,9 @@ def _built(
         last=first + counts - 1,
         per_unit=counts / bins.widths,
         nodes=nodes,
-        start=start.squeeze(-1),
+        windows=start + torch.arange(length),
         c0=c0.float(),
         c1=c1.float(),
         c2=(c2 / 2).float(),
-        wide=wide,
+        wide=wide if bool(wide.any()) else None,
     )

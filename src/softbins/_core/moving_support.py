@@ -8,6 +8,15 @@ Two of three changes keep what is predicted, whatever the features:
 
 Neighbours are merged only where no output is free. Their row is the mean of both, which for two
 equal probabilities is right, and otherwise takes a little from both.
+
+A bin beyond the ends takes the optimizer long to raise by a factor of exp(8). If a network begins
+with that, it pushes all of its features into one direction on the way, and may lose what tells its
+rows apart. So what bins were withheld that the first targets ask for is given back while the head
+trains, a factor of exp(2) with each loss. Later it is not: a network that has learnt would predict
+too much in wide bins far out, and does worse on targets that keep growing.
+
+For the same reason bins are cut as often as they have to be at once: from targets in one and the
+same bin, a network learns nothing that tells them apart.
 """
 
 from __future__ import annotations
@@ -25,6 +34,8 @@ from softbins.bins import Bins
 
 # The probability that the outermost bin hands to a new one beyond it, as a logarithm.
 LOG_SHARE_BEYOND = -8.0
+# How much of that each loss gives back.
+RELEASED = 2.0
 # A support that grows does so by at least this share of its length.
 LEAST_GROWTH = 0.25
 # Bins are merged if together they are at most this share of the support.
@@ -58,7 +69,7 @@ def plan(
     `wide` are the bins that should be cut in two, and `free` is the number of further bins that
     there may be. `ValueError` if the support would not fit into float32.
     """
-    cells = [Cell(*ends, (number,)) for number, ends in enumerate(pairwise(edges))]
+    cells = _cells(edges)
     added = _beyond(edges, low, high)
     cells = _merged(cells, len(added) - free, math.inf)
     spare = free + len(edges) - 1 - len(cells) - len(added)
@@ -70,6 +81,10 @@ def plan(
     if not added and len(cells) == len(edges) - 1:
         return None
     return sorted([*cells, *added])
+
+
+def _cells(edges: list[float]) -> list[Cell]:
+    return [Cell(*ends, (number,)) for number, ends in enumerate(pairwise(edges))]
 
 
 def _beyond(edges: list[float], low: float, high: float) -> list[Cell]:
@@ -134,31 +149,77 @@ class MovingSupport(nn.Module):
 
     `rows` are the rows of the layer that the bins have, from left to right, and behind them those
     that are free; `recent` is the range of recent targets, NaN at first; `finest` is the width of
-    the narrowest bin at first, below which none is cut.
+    the narrowest bin at first, below which none is cut; `held` is what the bias of each row has to
+    get back.
     """
 
     rows: Tensor
     recent: Tensor
     finest: Tensor
+    held: Tensor
 
     def __init__(self, bins: Bins, spare: int) -> None:
         super().__init__()
         self.register_buffer("rows", torch.arange(bins.count + spare))
         self.register_buffer("recent", torch.full((2,), math.nan, dtype=torch.float64))
         self.register_buffer("finest", bins.widths.min().clone())
+        self.register_buffer("held", torch.zeros(bins.count + spare))
 
-    def follow(self, y: Tensor, bins: Bins) -> list[Cell] | None:
-        """The new bins for such targets, if there have to be any; remembers the targets' range."""
+    def follow(self, y: Tensor, bins: Bins, weight: Tensor, bias: Tensor) -> Bins:
+        """The bins for such targets, which are the same if none has to move.
+
+        Weight and bias, (copies, rows, ...), are changed in place.
+        """
         seen = _seen(y, bins)
         if not seen.low <= seen.high:
-            return None  # there was none
-        recent = self._recent(seen)
-        limit = max((recent[1] - recent[0]) / BINS_OF_RANGE, 2 * self.finest.item())
-        wide = (seen.holds & (bins.widths > limit)).nonzero().flatten().tolist()
-        free = self.rows.numel() - bins.count
+            return bins  # there was no target
+        begins, recent = bool(self.recent.isnan().any()), self._recent(seen)
+        wide, free = self._wide(seen, bins, recent), self.rows.numel() - bins.count
         cells = plan(bins.edges.tolist(), seen.low, seen.high, wide, free)
         self.recent.copy_(torch.tensor(recent))
-        return cells
+        while cells is not None:
+            bins = self._move(cells, bins, weight, bias, begins)
+            cells = self._cuts(y, bins)
+        return bins
+
+    def _cuts(self, y: Tensor, bins: Bins) -> list[Cell] | None:
+        """The bins with some more cut in two, as long as there are free outputs for it."""
+        free = self.rows.numel() - bins.count
+        if not free:
+            return None
+        wide = self._wide(_seen(y, bins), bins, tuple(self.recent.tolist()))
+        return _cut(_cells(bins.edges.tolist()), wide, free) if wide else None
+
+    def _wide(self, seen: Seen, bins: Bins, recent: tuple[float, ...]) -> list[int]:
+        """The bins that hold targets and are wide beside the range of recent ones."""
+        limit = max((recent[1] - recent[0]) / BINS_OF_RANGE, 2 * self.finest.item())
+        found: list[int] = (seen.holds & (bins.widths > limit)).nonzero().flatten().tolist()
+        return found
+
+    def _move(
+        self, cells: list[Cell], bins: Bins, weight: Tensor, bias: Tensor, begins: bool
+    ) -> Bins:
+        """Give each of the new bins its row of the layer."""
+        old, new = self.rows, moved_rows(cells, self.rows)
+        offsets = bias.new_tensor([cell.offset for cell in cells])
+        for values in (weight, bias, self.held.unsqueeze(0)):
+            move_rows(values, cells, old, new)
+        own, free = new[: len(cells)], new[len(cells) :]
+        bias[:, own] += offsets
+        if begins:
+            self.held[own] -= offsets.where(offsets == LOG_SHARE_BEYOND, 0.0).to(self.held)
+        self.held[free] = 0.0
+        self.rows.copy_(new)
+        edges = [cell.low for cell in cells] + [cells[-1].high]
+        return Bins(edges, bins.transformed_step).to(bins.edges.device)
+
+    def release(self, bias: Tensor) -> None:
+        """Give back some of what bins beyond the ends were withheld, to a bias (copies, rows)."""
+        if not self.held.any():
+            return
+        step = self.held.clamp(max=RELEASED)
+        bias += step.to(bias)
+        self.held -= step
 
     def _recent(self, seen: Seen) -> tuple[float, float]:
         low, high = self.recent.tolist()

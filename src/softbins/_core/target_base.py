@@ -124,6 +124,13 @@ class Target(ABC):
     def _masses(self, y: Tensor, bins: Bins) -> Tensor:
         """The weights of targets that `placed` has prepared, in float64."""
 
+    def _counted_in(self, width: Tensor) -> Target:
+        """The same distribution of targets that are counted in widths of bins, or `ValueError`."""
+        raise ValueError(
+            f"target: {type(self).__name__} is made for one unit of the targets, not for outputs "
+            "with a range each; give each output a loss of its own"
+        )
+
 
 def _same(a: Any, b: Any) -> bool:
     """Whether two parameters are equal; a tensor equals only a tensor."""

@@ -52,6 +52,28 @@ def shortened(text: str, limit: int) -> str:
     return f"{text[: limit - 1 - end]}…{text[len(text) - end :]}"
 
 
+def _common_start(texts: Sequence[str]) -> int:
+    """With how many characters all texts begin alike."""
+    alike = (len(set(characters)) == 1 for characters in zip(*texts, strict=False))
+    return next((i for i, same in enumerate(alike) if not same), min(map(len, texts)))
+
+
+def shortened_alike(texts: Sequence[str], limit: int) -> list[str]:
+    """Texts that are too long for their places, with what sets them apart.
+
+    Where beginning and end are not enough, as much is left out as all have in common there.
+    """
+    short = [shortened(text, limit) for text in texts]
+    if len(set(short)) == len(set(texts)):
+        return short
+    start = _common_start(texts)
+    end = _common_start([text[start:][::-1] for text in texts])
+    longest = max(map(len, texts)) - start - end
+    start = max(start - max(limit - 2 - longest, 0), 0)
+    middles = [text[start : len(text) - end] for text in texts]
+    return [shortened(f"{'…' * (start > 0)}{m}{'…' * (end > 0)}", limit) for m in middles]
+
+
 def shown(value: Any) -> str:
     """A value as text for people: numbers with four digits, lists and dicts without brackets."""
     if isinstance(value, dict):

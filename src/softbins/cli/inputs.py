@@ -138,6 +138,8 @@ def _known_target(
     columns: TableColumns, target: str, reading: Reading, remarks: list[str]
 ) -> tuple[Array, Any]:
     """The targets that are known, and the mask of their rows; others make a remark."""
+    if columns.has_no_number(target):
+        raise TableError(f"the target {target!r} is text, and not numbers; name another column")
     # Copied, because torch refuses read-only arrays, which pandas may give.
     values = np.array(columns.take(target, "number").values, dtype=np.float64)
     known = ~np.isnan(values)

@@ -40,7 +40,10 @@ def file_or_fields(words: Sequence[str]) -> Path | dict[str, str]:
 def one_row_features(
     fields: dict[str, str], model: Any, decimal: str | None
 ) -> tuple[Any, Any, list[str]]:
-    """X for a model, the same row as text, and the names of the columns that are gaps in it."""
+    """X for a model, the same row as text, and what is to be said about it.
+
+    A text such as 1.200 is asked about: one row has no other cells that would show what it means.
+    """
     names, kinds = model.columns_.names, model.columns_.kinds
     if names is None:
         raise TableError("the model was trained without names of columns; give it a table")
@@ -49,11 +52,30 @@ def one_row_features(
         needs = ", ".join(map(repr, names))
         raise TableError(f"no column {', '.join(unknown)}; the model needs {needs}")
     row = {name: [fields.get(name, "")] for name in names}
-    table = Table(optional_import("pandas").DataFrame(row, dtype="str"))
-    used = [name for name, kind in zip(names, kinds, strict=True) if kind != "ignored"]
-    gaps = [name for name in used if not row[name][0].strip()]
+    frame = optional_import("pandas").DataFrame(row, dtype="str")
+    table = Table(frame, point_by_default=False)
     taken, problems = TableColumns(table, decimal).take_all(names, kinds)
     if problems:
-        said = "; ".join(f"{e.name}: {e.brief.removeprefix('row 1: ')}" for e in problems)
-        raise TableError(f"{said}; mend the value")
-    return features_frame(taken), table.frame, gaps
+        said = [f"{e.name}: {e.brief.removeprefix('row 1: ')}" for e in problems]
+        raise TableError("; ".join(said))
+    return features_frame(taken), table.frame, [*_gaps(row, model), *_new_categories(row, model)]
+
+
+def _gaps(row: dict[str, list[str]], model: Any) -> list[str]:
+    """A line about the columns that have nothing in a row."""
+    columns = zip(model.columns_.names, model.columns_.kinds, strict=True)
+    gaps = [name for name, kind in columns if kind != "ignored" and not row[name][0].strip()]
+    return [f"not given, and taken for gaps: {', '.join(gaps)}"] if gaps else []
+
+
+def _new_categories(row: dict[str, list[str]], model: Any) -> list[str]:
+    """A line for each text that is no category of its column, which may be misspelt."""
+    from softbins.tabular.columns import CategoryEncoder
+
+    said = []
+    for name, encoder in zip(model.columns_.names, model.columns_.encoders, strict=True):
+        text = row[name][0].strip()
+        if text and isinstance(encoder, CategoryEncoder) and not encoder.knows(text):
+            question = did_you_mean(text, [str(label) for label in encoder.labels])
+            said.append(f"{name}: {text!r} is no category that the model knows{question}")
+    return said

@@ -100,6 +100,10 @@ class TableColumns:
             raise ColumnError(name, f"column {name!r}: {problem}; give it as in training", problem)
         return TakenColumn(name, "number", _native_numbers(column, name))
 
+    def has_no_number(self, name: str) -> bool:
+        """Whether a column is text without any number in it."""
+        return name in self._styles and self._styles[name].share == 0
+
     def take_all(
         self, names: Sequence[str], kinds: Sequence[str] | None = None, release: bool = False
     ) -> tuple[list[TakenColumn], list[ColumnError]]:

@@ -50,12 +50,12 @@ class SharedTable(NamedTuple):
 
     @classmethod
     def of(
-        cls, x: Tensor, y: Tensor, weight: Array | None, objective: Objective, settings: Settings
+        cls, x: Array, y: Tensor, weight: Array | None, objective: Objective, settings: Settings
     ) -> SharedTable:
         """The table of these features and targets; weights get the precision of the targets."""
         targets = precomputed_targets(objective, y, settings.max_precomputed_numbers)
         numbers = None if weight is None else torch.from_numpy(weight).to(y).numpy()
-        return cls(x.numpy(), y.numpy(), numbers, None if targets is None else targets.numpy())
+        return cls(x, y.numpy(), numbers, None if targets is None else targets.numpy())
 
     def member_data(
         self,

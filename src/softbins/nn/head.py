@@ -86,13 +86,18 @@ def _equally_many(rows: Sequence[Tensor], max_rows: int) -> Tensor:
     """Indices (members, m) of as many rows for each member, at equal distances if too many."""
     spaced = [part[:: math.ceil(len(part) / max_rows)] for part in rows]
     fewest = min(map(len, spaced))
-    return torch.stack([part[:fewest] for part in spaced])
+    return torch.stack([part[:fewest] for part in spaced]).long()
 
 
 def _hidden_units(network: EmbeddedMLP, x: Tensor, index: Tensor) -> Tensor:
     network.eval()
-    chunks = index.split(EVALUATION_CHUNK, 1)
-    return torch.cat([network.units(x[part.to(x.device)]) for part in chunks], 1)
+    width = network.weights[-1].shape[1]
+    # Written to their place, because a list of parts that is joined takes twice the memory.
+    units = x.new_empty(*index.shape, width)
+    for start in range(0, index.shape[1], EVALUATION_CHUNK):
+        part = index[:, start : start + EVALUATION_CHUNK].to(x.device)
+        units[:, start : start + EVALUATION_CHUNK] = network.units(x[part])
+    return units
 
 
 def _common_distribution(objective: HistogramObjective, y: Tensor) -> Tensor:

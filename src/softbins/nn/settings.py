@@ -70,6 +70,9 @@ class Settings:
     """The rows on which errors are measured after every epoch, for the history."""
     max_precomputed_numbers: int = 2**26
     """Numbers of precomputed targets to hold in memory: a quarter of a gigabyte in float32."""
+    shuffled_rows: int | None = None
+    """Rows that are shuffled among each other, of a table on disk that is in random order: these
+    are read in ranges. None shuffles all."""
     gradient_norm: bool = False
     """Whether the history has the norm of the last layer's gradient as well."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-# Rows are converted to float64 in chunks, because a copy of all of them would need much memory.
-CHUNK_ROWS = 65_536
+# Rows are looked at in chunks, because a copy of all of them would need much memory.
+CHUNK_ROWS = 16_384
 # A constant column gets a tiny standard deviation by rounding. Up to this multiple of the mean, it
 # counts as 0, so that standardizing does not blow up rounding errors.
 MAX_ROUNDING_DEVIATION = 1e-7
@@ -24,8 +23,10 @@ def moments(x: Tensor, rows: Sequence[Tensor], weight: Tensor | None) -> tuple[T
     `x` is (n, features), `rows[v]` has the row numbers of member v, and `weight` (n,) weighs the
     rows. Members with the same row numbers in the same order share one computation.
     """
-    weight = torch.ones(len(x)) if weight is None else weight
-    least = MIN_DEVIATION * torch.linalg.vector_norm(x, math.inf, 0).double()
+    largest = x.new_zeros(x.shape[1])
+    for part in x.split(CHUNK_ROWS):
+        torch.maximum(largest, part.abs().amax(0), out=largest)
+    least = MIN_DEVIATION * largest.double()
     found: list[tuple[Tensor, tuple[Tensor, Tensor]]] = []
     for index in rows:
         shared = next((result for other, result in found if torch.equal(other, index)), None)
@@ -35,17 +36,25 @@ def moments(x: Tensor, rows: Sequence[Tensor], weight: Tensor | None) -> tuple[T
 
 
 def _moments_of_rows(
-    x: Tensor, index: Tensor, weight: Tensor, least: Tensor
+    x: Tensor, index: Tensor, weight: Tensor | None, least: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Weighted mean and standard deviation of the rows with these numbers, in two passes.
 
     A deviation of at most `least` (features,), or of mere rounding, is 0.
     """
-    weight = weight.to(x.device, torch.float64)
+
+    def weights(chunk: Tensor) -> Tensor:
+        ones = torch.ones(len(chunk), dtype=torch.float64, device=x.device)
+        return ones if weight is None else weight[chunk].to(ones)
 
     def average(values: Callable[[Tensor], Tensor]) -> Tensor:
-        sums = [weight[chunk] @ values(x[chunk].double()) for chunk in index.split(CHUNK_ROWS)]
-        return torch.stack(sums).sum(0) / weight[index].sum()
+        # No list of sums: small tensors between large ones keep memory from being given back.
+        total = torch.zeros(x.shape[1] + 1, dtype=torch.float64, device=x.device)
+        for chunk in (part.long() for part in index.split(CHUNK_ROWS)):
+            own = weights(chunk)
+            total[:-1] += own @ values(x[chunk].double())
+            total[-1] += own.sum()
+        return total[:-1] / total[-1]
 
     mean = average(lambda part: part)
     deviation = average(lambda part: (part - mean).square()).sqrt()

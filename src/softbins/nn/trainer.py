@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -25,6 +26,7 @@ from softbins.nn.standardize import moments
 from softbins.nn.stopping import Stop
 
 EVALUATION_CHUNK = 4096  # rows that go through the network at a time where there is no gradient
+BATCHES_OF_A_BLOCK = 16  # rows that follow each other on disk, where only a part is shuffled
 
 HistoryRow = dict[str, float | int]
 Value = TypeVar("Value")
@@ -216,13 +218,24 @@ class Trainer(Generic[Network]):
         Members with fewer rows fill their last batch with rows of weight 0.
         """
         chosen, generators = self._of_running(self.rows), self._of_running(self.generators)
-        longest, batch = max(map(len, chosen)), self.settings.batch_size
-        order = torch.zeros(len(chosen), longest, dtype=torch.int64)
-        for filled, rows, generator in zip(order, chosen, generators, strict=True):
-            filled[: len(rows)] = rows[torch.randperm(len(rows), generator=generator)]
-        for start in range(0, longest, batch):
-            index = order[:, start : start + batch].to(self.x.device)
-            yield index, self._weights(index, start)
+        batch, size = self.settings.batch_size, self._rows_shuffled_together()
+        members = [
+            shuffled_parts(*each, batch, size) for each in zip(chosen, generators, strict=True)
+        ]
+        for number, parts in enumerate(zip_longest(*members, fillvalue=torch.zeros(0))):
+            order = torch.zeros(len(parts), max(map(len, parts)), dtype=torch.int64)
+            for filled, part in zip(order, parts, strict=True):
+                filled[: len(part)] = part
+            for start in range(0, order.shape[1], batch):
+                index = order[:, start : start + batch].to(self.x.device)
+                yield index, self._weights(index, number * size + start)
+
+    def _rows_shuffled_together(self) -> int:
+        """As the settings say, in whole batches, or all."""
+        longest, batch = max(map(len, self.rows)), self.settings.batch_size
+        most = self.settings.shuffled_rows
+        blocks = None if most is None else most // (batch * BATCHES_OF_A_BLOCK)
+        return longest if blocks is None else max(blocks, 1) * batch * BATCHES_OF_A_BLOCK
 
     def _weights(self, index: Tensor, start: int) -> Tensor | None:
         chosen = self._of_running(self.rows)
@@ -378,20 +391,48 @@ class Trainer(Generic[Network]):
         self.history = list(state["history"])
 
 
+def shuffled_parts(
+    rows: Tensor, generator: torch.Generator, batch: int, size: int
+) -> Iterator[Tensor]:
+    """All rows in random order, so many at a time.
+
+    If they are more, each part has random blocks of rows that follow each other; the last block,
+    which may be shorter than others, comes last.
+    """
+    if len(rows) <= size:
+        yield rows[torch.randperm(len(rows), generator=generator)]
+        return
+    blocks = rows.split(batch * BATCHES_OF_A_BLOCK)
+    order = [*torch.randperm(len(blocks) - 1, generator=generator).tolist(), len(blocks) - 1]
+    each = size // (batch * BATCHES_OF_A_BLOCK)
+    for start in range(0, len(order), each):
+        part = torch.cat([blocks[block] for block in order[start : start + each]])
+        yield part[torch.randperm(len(part), generator=generator)]
+
+
 def precomputed_targets(objective: Objective, y: Tensor, most: int) -> Tensor | None:
     """Each target as its gradient takes it, unless these would be more than `most` numbers."""
     if len(y) * objective.outputs > most:
         return None
-    parts = [objective.precompute_targets(part) for part in y.split(EVALUATION_CHUNK)]
-    known = [part for part in parts if part is not None]
-    return torch.cat(known) if known else None
+    first = objective.precompute_targets(y[:1])
+    if first is None:
+        return None
+    # Written to their place, because a list of parts that is joined takes twice the memory.
+    found = first.new_empty(len(y), *first.shape[1:])
+    for start in range(0, len(y), EVALUATION_CHUNK):
+        part = objective.precompute_targets(y[start : start + EVALUATION_CHUNK])
+        assert part is not None
+        found[start : start + EVALUATION_CHUNK] = part
+    return found
 
 
 def _chunks(rows: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
     """Row numbers (V, chunk) and which of them are real, where members differ in length."""
-    longest = max(map(len, rows))
-    padded = torch.zeros(len(rows), longest, dtype=torch.int64)
-    for filled, part in zip(padded, rows, strict=True):
-        filled[: len(part)] = part
-    real = torch.arange(longest) < torch.tensor([len(part) for part in rows]).unsqueeze(-1)
-    yield from zip(padded.split(EVALUATION_CHUNK, 1), real.split(EVALUATION_CHUNK, 1), strict=True)
+    lengths = torch.tensor([len(part) for part in rows]).unsqueeze(-1)
+    for start in range(0, int(lengths.max()), EVALUATION_CHUNK):
+        end = min(start + EVALUATION_CHUNK, int(lengths.max()))
+        padded = torch.zeros(len(rows), end - start, dtype=torch.int64)
+        for filled, part in zip(padded, rows, strict=True):
+            here = part[start:end]
+            filled[: len(here)] = here
+        yield padded, torch.arange(start, end) < lengths

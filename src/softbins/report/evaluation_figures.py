@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from softbins import plots
 from softbins._core.figures import ACTUAL, AREA, CALIBRATED, INK, add_legend
-from softbins._core.text import shortened
+from softbins._core.text import shortened, shortened_alike
 from softbins.histogram import Histogram
 from softbins.report.dependence import Dependence
 from softbins.report.sampling_error import mean_range
@@ -28,6 +28,7 @@ MAX_ROWS_DRAWN = 200
 HEAVY_TAIL = 15.0
 # The share of rows with the smallest and the largest means that no density is drawn of.
 DENSITIES_FROM, DENSITIES_TO, DENSITIES = 0.05, 0.95, 8
+MAX_LABEL = 18  # characters
 MAX_STEPS = 4  # of the axis below bars, between which large numbers have room
 # The share of all drawn probability that is out of sight on either side.
 HIDDEN_MASS = 0.01
@@ -93,7 +94,7 @@ def draw_groups(groups: Sequence[Group], errors: Array, name: str, ax: Axes) -> 
     labels = [f"{_label(group.label)} ({len(group.rows)})" for group in groups]
     ax.set_yticks(places, labels)
     ax.locator_params(axis="x", nbins=MAX_STEPS)
-    ax.set(xlabel="error", ylabel=_label(name))
+    ax.set(xlabel="error", ylabel=_label(name, 32))
     add_legend(ax, columns=1)
 
 
@@ -103,7 +104,7 @@ def draw_importance(names: Sequence[str], repeats: Array, xlabel: str, ax: Axes)
     ax.barh(places, repeats.mean(1), 0.7, color=AREA)
     ax.hlines(places, repeats.min(1), repeats.max(1), color=ACTUAL, linewidth=1.5)
     ax.axvline(0, color=CALIBRATED, linewidth=0.8)
-    ax.set_yticks(places, [_label(name) for name in names])
+    ax.set_yticks(places, [_plain(name) for name in shortened_alike(names, MAX_LABEL)])
     ax.invert_yaxis()
     ax.locator_params(axis="x", nbins=MAX_STEPS)
     ax.set(xlabel=xlabel)
@@ -167,6 +168,11 @@ def axis_scale(values: Array) -> str:
     return "log" if values.min() > 0 else "symlog"
 
 
-def _label(text: str, limit: int = 18) -> str:
+def _label(text: str, limit: int = MAX_LABEL) -> str:
     """A name from a table as matplotlib shows it: short, and without formulas."""
-    return shortened(text, limit).replace("$", r"\$")
+    return _plain(shortened(text, limit))
+
+
+def _plain(text: str) -> str:
+    """Text in which matplotlib sees no formulas."""
+    return text.replace("$", r"\$")

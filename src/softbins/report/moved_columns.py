@@ -68,11 +68,11 @@ def _beyond_chance(values: Array, median: float) -> bool:
 
 def _unknown_categories(model: Any, X: Any, features: Array) -> list[tuple[float, str]]:
     """How many rows have a category that training did not have, and that in words."""
-    found, columns = [], read_columns(X)
-    for column, kind in enumerate(model.columns_.kinds):
-        if kind == "category":
+    found = []
+    for column, values in enumerate(read_columns(X)):
+        if model.columns_.kinds[column] == "category":
             own = [f.column == column for f in model.columns_.encoded_features]
-            given = [not is_missing(value) for value in columns[column].values.tolist()]
+            given = [not is_missing(value) for value in values.values.tolist()]
             unknown = float(((features[:, own] == 0).all(1) & given).mean())
             if unknown >= MIN_UNKNOWN_SHARE:
                 text = f"{column_label(model, column)} ({unknown:.0%} of rows in new categories)"

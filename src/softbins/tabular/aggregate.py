@@ -132,19 +132,21 @@ class Aggregator:
     ) -> float:
         """How large errors on new rows will be, as a multiple of those on held-out rows.
 
-        They are larger because held-out rows have chosen some numbers, and smaller because the
-        whole ensemble predicts new rows: what members say differently becomes less with each.
+        They are larger because held-out rows have chosen some numbers. They are smaller because
+        the whole ensemble predicts new rows, and because it has seen all rows by then: the part of
+        the error that members do not share becomes less with both.
         """
         rows, members = len(y), len(outputs.members)
         squared = (rows + defaults.chosen_numbers) / max(
             rows - defaults.chosen_numbers, defaults.chosen_numbers
         )
-        if 1 < members < ensemble_size:
+        if members > 1:
             means = torch.stack([one.mean(self.objective) for one in outputs.each_member()])
             differences = ((1 - sum(self.shares.values())) * means).var(0).median()
-            saved = differences * (1 / members - 1 / ensemble_size)
-            share = saved / (y - self.mean(outputs)).square().median()
-            squared *= 1 - min(share.nan_to_num(0.0).item(), defaults.max_saved)
+            own = differences / (y - self.mean(outputs)).square().median()
+            fewer = 1 / members - 1 / max(ensemble_size, members)
+            saved = own * (fewer + defaults.gain_of_all_rows / members)
+            squared *= 1 - min(saved.nan_to_num(0.0).item(), defaults.max_saved)
         return math.sqrt(squared)
 
     def _calibrated(

@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 
 CELLS_PER_BIN = 8  # into which bins are cut to place new edges: finer than edges need to be
 MAX_TARGETS_FOR_BIAS = 10_000  # whose weights are held in memory at once
+WARN_FAR_TARGET = 1e6  # times the distance between the tenth and the ninetieth percentile
 WARN_BIAS_SHARE = 0.01  # of the targets' standard deviation, from which on bins are warned of
 
 
@@ -164,4 +165,16 @@ def warn_of_bias(bias: Bias, y: Array) -> None:
             f"by {bias.truncation:.3g} because they end near targets, more than "
             f"{WARN_BIAS_SHARE:.0%} of the targets' standard deviation {spread:.3g}; "
             "take more bins, a larger sigma, or bins that reach further"
+        )
+
+
+def warn_of_far_target(y: Array) -> None:
+    """Warn if a target is so far away that a millionth of its probability moves every mean."""
+    tenth, median, ninetieth = np.quantile(y, (0.1, 0.5, 0.9))
+    row = int(np.abs(y - median).argmax())
+    if ninetieth > tenth and abs(y[row] - median) > WARN_FAR_TARGET * (ninetieth - tenth):
+        warn_user(
+            f"y: the target {y[row]:.3g} at index {row} is more than a million times as far from "
+            "the median as most; bins that reach it leave the means of all rows uncertain, and "
+            "medians and quantiles vague; leave the row out, or fit the logarithm"
         )

@@ -31,13 +31,14 @@ from softbins.tabular import validation
 from softbins.tabular.aggregate import Outputs
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
+from softbins.tabular.defaults import ScalingKind
 from softbins.tabular.device import one_thread
 from softbins.tabular.explain import ExplainsPredictions
 from softbins.tabular.frame_output import frame_like, summary_columns
 from softbins.tabular.html_repr import ShowsWhatWasChosen
 from softbins.tabular.interrupts import OnInterrupt, interruptible
 from softbins.tabular.jobs import check_jobs, run_in_threads, threads_for
-from softbins.tabular.provenance import Provenance, time_of_fit
+from softbins.tabular.provenance import Provenance, target_name, time_of_fit
 from softbins.tabular.scaling import Scaling
 from softbins.tabular.writing import WritesFiles
 
@@ -69,6 +70,9 @@ class StackedRegressor(
     """A stack of networks with an objective: all but the choice of both."""
 
     _chunk_size = PREDICTION_CHUNK
+    scaling: ScalingKind
+    trees: bool
+    early_stopping: bool
     categorical_features: Any
     random_state: Any
     n_jobs: int | None
@@ -106,17 +110,31 @@ class StackedRegressor(
     def _fit_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None, **order: Any) -> Self:
         """Train on a table whose rows may belong together; see `RowOrder.of`."""
         check_jobs(self.n_jobs)
+        return self._fit_encoded(
+            lambda: self._training_data(X, y, sample_weight, **order), target_name(y)
+        )
+
+    def _fit_encoded(
+        self, encode: Callable[[], tuple[TrainingData, dict[str, Any]]], target: str | None
+    ) -> Self:
+        """Train on what a function encodes, with the attributes that go with it."""
         fitted_at, stop = time_of_fit(), Stop(self.max_seconds)
-        data, names = self._training_data(X, y, sample_weight, **order)
+        data, names = encode()
         with one_thread(), interruptible(stop, self.on_interrupt):
             fitted, scores = self._fit(data, stop)
+        fitted = {"columns_": data.columns, **names, **fitted}
         fitted["provenance_"] = Provenance.of_fit(
-            data, fitted_at=fitted_at, y=y, random_state=self.random_state, scores=scores
+            data,
+            columns=fitted["columns_"],
+            fitted_at=fitted_at,
+            target=target,
+            random_state=self.random_state,
+            scores=scores,
         )
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 delattr(self, name)
-        for name, value in {**names, **fitted, "columns_": data.columns}.items():
+        for name, value in fitted.items():
             setattr(self, name, value)
         return self
 
@@ -127,7 +145,14 @@ class StackedRegressor(
         # Validation writes to the estimator it is given, which must not change if fitting fails.
         probe = type(self)()
         data = validation.training_data(
-            probe, X, y, sample_weight, categorical_features=self.categorical_features, **order
+            probe,
+            X,
+            y,
+            sample_weight,
+            categorical_features=self.categorical_features,
+            scaling=self.scaling,
+            trees=bool(self.trees and self.early_stopping),
+            **order,
         )
         names = ("n_features_in_", "feature_names_in_")
         return data, {name: getattr(probe, name) for name in names if hasattr(probe, name)}

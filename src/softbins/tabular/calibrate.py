@@ -1,8 +1,8 @@
-"""How histograms of a table become honest: a move, a map of cumulative probabilities, a tilt.
+"""How histograms of a table become honest: a map of their cumulative probabilities, then a move.
 
-Histograms are moved to the mean that members and partners agree on. The map comes from held-out
-rows, and may change the mean, which the tilt restores. It changes a little where targets lie, so
-that both are found together, in a few rounds.
+The map comes from held-out rows. The move to the mean that members and partners agree on comes
+after it and changes where targets lie: a first map knows nothing of it, and the next rounds find
+both together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from softbins._core.calibrator import (
     log_odds_at,
     spread,
 )
-from softbins._core.tilt import tilted_to_mean
+from softbins._core.move_to_mean import moved_to_mean
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 
@@ -34,28 +34,21 @@ POINTS_OF_A_MAP = 200  # that stand for the rows which a map was made of
 
 
 def calibrated(raw: Histogram, mean: Tensor, calibration: LogOddsMap | None) -> Histogram:
-    """The histograms moved to their means and then, if there is a map, mapped and tilted."""
-    return mapped(raw.with_mean(mean), mean, calibration)
-
-
-def mapped(moved: Histogram, mean: Tensor, calibration: LogOddsMap | None) -> Histogram:
-    """Histograms that were moved to their means after the map, if there is one, with that mean."""
-    if calibration is None:
-        return moved
-    honest = histogram_of_log_odds(moved, calibration(edge_log_odds(moved)))
-    centers = honest.bins.centers
-    wanted = mean.double().clamp(centers[0], centers[-1])
-    return Histogram(honest.bins, probs=tilted_to_mean(honest.probs.double(), centers, wanted))
+    """The histograms after the map, if there is one, and moved to their means."""
+    if calibration is not None:
+        raw = histogram_of_log_odds(raw, calibration(edge_log_odds(raw)))
+    moved = moved_to_mean(raw.probs, raw.bins, mean, is_exact=False)
+    return Histogram(raw.bins, probs=moved)
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out rows: histograms moved to their means, these, and where their targets lie.
+    """Held-out rows: raw histograms, the means they are moved to, and where their targets lie.
 
     A target is a point, with `low` = `high`, or the cell that stands for a value of a lattice.
     """
 
-    moved: Histogram
+    raw: Histogram
     mean: Tensor
     low: Tensor
     high: Tensor
@@ -68,15 +61,15 @@ class HeldOut:
         ends = (mean + error * (y + side * half - mean) for side in (-1, 1))
         low, high = (end.clamp(bins.low, bins.high) for end in ends)
         at_atom = is_at_atom(bins, y)
-        moved = raw.with_mean(mean)
-        return cls(moved, mean, torch.where(at_atom, y, low), torch.where(at_atom, y, high))
+        return cls(raw, mean, torch.where(at_atom, y, low), torch.where(at_atom, y, high))
 
     def points(self, calibration: LogOddsMap | None) -> Array:
-        """Log odds (n, m) of where targets lie in the moved histograms.
+        """Log odds (n, m) of where targets lie in the raw histograms.
 
-        They are found in the calibrated ones and taken back through the map.
+        They are found in the calibrated ones, if there is a map, and taken back through it.
         """
-        predicted = mapped(self.moved, self.mean, calibration)
+        is_known = calibration is not None
+        predicted = calibrated(self.raw, self.mean, calibration) if is_known else self.raw
         low, high = log_odds_at(predicted, self.low)[0], log_odds_at(predicted, self.high)[1]
         found = torch.from_numpy(spread(low, high))
         return (found if calibration is None else calibration.inverse(found)).numpy()
@@ -91,7 +84,7 @@ def is_at_atom(bins: Bins, y: Tensor) -> Tensor:
 
 
 def fit_calibration(parts: Sequence[HeldOut], weight: Array, rounds: int) -> LogOddsMap:
-    """The map after which, and after the tilt to the mean, held-out targets lie as they should."""
+    """The map after which, and after the move to the mean, held-out targets lie as they should."""
     found: LogOddsMap | None = None
     for _ in range(rounds):
         points = _joined([part.points(found) for part in parts])

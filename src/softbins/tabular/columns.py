@@ -5,8 +5,9 @@ training rows had missing values, a second feature says where. A boolean is 0 or
 categories gets a 0/1 feature of its own; of many, only the most frequent do, and the others share
 one, next to a feature with the category's frequency. Dates are elapsed time and the parts of the
 calendar that vary. Text that is a name, another one in nearly every row, is left out. Nothing here
-looks at a target. As in HistGradientBoostingRegressor, the dtypes of a DataFrame say what is
-categorical, and a category that training rows did not have counts as missing.
+looks at a target: what targets say of many categories, `target_statistics` adds. As in
+HistGradientBoostingRegressor, the dtypes of a DataFrame say what is categorical, and a category
+that training rows did not have counts as missing.
 
     columns = Columns.fit(X_train)
     features = columns.transform(X_test)  # (n, len(columns.encoded_features)), always finite
@@ -18,16 +19,18 @@ import hashlib
 import math
 import numbers
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any, Self, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softbins.tabular.date_text import TIME_FORMAT, DateTextError
 from softbins.tabular.dates import DateEncoder, read_temporal
 from softbins.tabular.defaults import DEFAULTS
-from softbins.tabular.encoded_feature import EncodedFeature, Label
+from softbins.tabular.encoded_feature import Content, EncodedFeature, Label
 from softbins.tabular.frames import (
     MAX_ABSOLUTE_VALUE,
     Array,
@@ -35,8 +38,9 @@ from softbins.tabular.frames import (
     ColumnValues,
     ReadKind,
     TemporalKind,
+    categorical_columns,
     cell_error,
-    column_kinds,
+    column_kind,
     column_names,
     column_title,
     is_missing,
@@ -102,18 +106,25 @@ class CategoryEncoder:
     """Encodes a column of categories, which are all text or all numbers.
 
     `labels` are the known categories, most frequent first, and `counts` how many training rows
-    each had. The fields are the keys of a model file, which has the last only if it is not the
-    default.
+    each had. Where there are too many for a feature each, `means` and `effects` may say what
+    targets have to do with each (see `target_statistics`), and take the place of such features; a
+    category that is not known has 0 in both. The fields are the keys of a model file, which has
+    the last three only if they are not the default.
     """
 
     kind: ColumnKind
     labels: list[Label]
     counts: list[int]
     max_one_hot: int = MAX_ONE_HOT_CATEGORIES
+    means: list[float] | None = None
+    effects: list[float] | None = None
 
     def __post_init__(self) -> None:
         if not self.labels or len(self.labels) != len(self.counts):
             raise ValueError(f"columns: {len(self.labels)} labels, {len(self.counts)} counts")
+        learnt = [len(each) for each in (self.means, self.effects) if each is not None]
+        if learnt and (learnt != [len(self.labels)] * 2 or not self.has_rare):
+            raise ValueError(f"columns: {learnt} means and effects for {len(self.labels)} labels")
 
     @classmethod
     def fit(cls, values: list[Any], max_one_hot: int, max_known: int) -> Self:
@@ -126,38 +137,59 @@ class CategoryEncoder:
         return cls("category", labels, frequencies, max_one_hot)
 
     @property
+    def has_rare(self) -> bool:
+        """Whether there are more categories than may have a feature each."""
+        return len(self.labels) > self.max_one_hot
+
+    @property
     def one_hot(self) -> int:
         """The number of categories that have a feature each."""
-        return len(self.labels) if len(self.labels) <= self.max_one_hot else self.max_one_hot - 1
+        if self.means is not None:
+            return 0
+        return self.max_one_hot - 1 if self.has_rare else len(self.labels)
+
+    def knows(self, value: Any) -> bool:
+        """Whether a value is one of the known categories."""
+        return _labels([value], isinstance(self.labels[0], float))[0] in self.labels
 
     def features(self, column: int) -> list[EncodedFeature]:
         """What the column of that index becomes."""
         own = [EncodedFeature(column, "is_category", each) for each in self.labels[: self.one_hot]]
-        if self.one_hot == len(self.labels):
+        if not self.has_rare:
             return own
-        rare = EncodedFeature(column, "is_rare_category")
-        return [*own, rare, EncodedFeature(column, "category_frequency")]
+        blind: list[Content] = ["is_rare_category", "category_frequency"]
+        learnt: list[Content] = ["category_frequency", "category_mean", "category_effect"]
+        about = blind if self.means is None else learnt
+        return own + [EncodedFeature(column, content) for content in about]
 
-    def encode(self, column: ColumnValues, title: str, out: Array) -> None:
-        """Write the features of the column into `out` (n, features)."""
+    def codes(self, column: ColumnValues, title: str) -> NDArray[np.int64]:
+        """The place of each row's category among the labels, -1 for one that is not known."""
         places: dict[Label | None, int] = {label: i for i, label in enumerate(self.labels)}
         if column.kind in get_args(TemporalKind):
             raise ValueError(f"X: {title}: holds {column.kind}s, where training had categories")
         labels = _labels(_category_values(column), isinstance(self.labels[0], float))
-        codes = np.fromiter((places.get(label, -1) for label in labels), np.int64, len(labels))
+        return np.fromiter((places.get(label, -1) for label in labels), np.int64, len(labels))
+
+    def encode(self, column: ColumnValues, title: str, out: Array) -> None:
+        """Write the features of the column into `out` (n, features)."""
+        codes = self.codes(column, title)
         out[:] = 0.0
         shown = np.flatnonzero((codes >= 0) & (codes < self.one_hot))
         out[shown, codes[shown]] = 1.0
-        if self.one_hot < len(self.labels):
+        if self.has_rare:
             known = np.flatnonzero(codes >= 0)
-            out[:, self.one_hot] = codes >= self.one_hot
-            out[known, self.one_hot + 1] = np.log1p(np.asarray(self.counts)[codes[known]])
+            rare = np.arange(len(self.labels)) >= self.one_hot if self.means is None else None
+            numbers = [rare, np.log1p(self.counts), self.means, self.effects]
+            found = [np.asarray(each)[codes[known]] for each in numbers if each is not None]
+            out[known, self.one_hot :] = np.stack(found, 1)
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain JSON, for a model file."""
         value = asdict(self)
         if self.max_one_hot == MAX_ONE_HOT_CATEGORIES:
             del value["max_one_hot"]
+        if self.means is None:
+            del value["means"], value["effects"]
         return value
 
 
@@ -222,12 +254,13 @@ class Columns:
         column of more than `max_one_hot` categories has one feature less than that for its most
         frequent ones, and the most frequent `max_known` are remembered.
         """
-        names, columns = column_names(X), read_columns(numeric_frame_to_array(X))
-        kinds = column_kinds(columns, categorical_features, names)
-        encoders = [
-            _fit_encoder(kind, column, column_title(names, i), used_rows, (max_one_hot, max_known))
-            for i, (kind, column) in enumerate(zip(kinds, columns, strict=True))
-        ]
+        names, limits = column_names(X), (max_one_hot, max_known)
+        chosen = categorical_columns(categorical_features, names, X.shape[1])
+        encoders: list[Encoder] = []
+        for index, column in enumerate(read_columns(numeric_frame_to_array(X))):
+            title = column_title(names, index)
+            kind = column_kind(column.kind, index, chosen, title)
+            encoders.append(_fit_encoder(kind, column, title, used_rows, limits))
         return cls(names, encoders)
 
     @property
@@ -245,6 +278,8 @@ class Columns:
         if X.shape[1] != len(self.encoders):
             raise ValueError(f"X: has {X.shape[1]} columns instead of {len(self.encoders)}")
         X = numeric_frame_to_array(X)
+        if isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
+            X = X.astype(np.float64, copy=False)
         if self._leaves_unchanged(X):
             return np.asarray(X)
         out = np.empty((len(X), len(self.encoded_features)))
@@ -254,6 +289,21 @@ class Columns:
             encoder.encode(column, column_title(self.names, index), out[:, start:end])
             start = end
         return out
+
+    def rare_codes(self, X: Any) -> dict[int, NDArray[np.int64]]:
+        """For each column with more categories than have a feature each, those of the rows of X."""
+        categories = {i: e for i, e in enumerate(self.encoders) if isinstance(e, CategoryEncoder)}
+        many = {i: encoder for i, encoder in categories.items() if encoder.has_rare}
+        columns = list(read_columns(numeric_frame_to_array(X))) if many else []
+        return {i: e.codes(columns[i], column_title(self.names, i)) for i, e in many.items()}
+
+    def column_features(self, X: Any) -> Iterator[NDArray[np.floating]]:
+        """The features (n, k) of each column in turn; 0 and 1 of categories in float32."""
+        for index, (encoder, column) in enumerate(zip(self.encoders, read_columns(X), strict=True)):
+            dtype = np.float32 if isinstance(encoder, CategoryEncoder) else np.float64
+            out = np.empty((len(column.values), len(encoder.features(index))), dtype)
+            encoder.encode(column, column_title(self.names, index), out)
+            yield out
 
     def _leaves_unchanged(self, X: Any) -> bool:
         """Whether X holds only numbers, none of them missing, so that it is its own encoding."""
@@ -283,7 +333,7 @@ def _fit_encoder(
 ) -> Encoder:
     """The encoder of a column of that kind; `limits` are those of categories."""
     used = column._replace(values=column.values[used_rows])
-    text = _text_kind(kind, used.values.tolist(), column, title)
+    text = _text_kind(kind, used.values, column, title)
     if text.left_out is not None:
         return LeftOutEncoder("ignored", text.left_out)
     if text.kind == "category":
@@ -297,8 +347,9 @@ def _fit_encoder(
     return NumericEncoder.fit(text.kind, floats[used_rows])
 
 
-def _text_kind(kind: ReadKind, words: list[Any], column: ColumnValues, title: str) -> TextKind:
+def _text_kind(kind: ReadKind, used: NDArray[Any], column: ColumnValues, title: str) -> TextKind:
     """What a column of that kind is, with these values in the rows that are used."""
+    words = used.tolist() if "text" in (kind, column.kind) else []
     try:
         if kind == "text":
             return text_kind(words)

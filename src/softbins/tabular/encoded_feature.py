@@ -11,6 +11,8 @@ Content = Literal[
     "is_category",
     "is_rare_category",
     "category_frequency",
+    "category_mean",
+    "category_effect",
     "elapsed_days",
     DatePart,
 ]

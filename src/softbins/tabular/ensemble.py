@@ -51,8 +51,10 @@ class Workshop:
 
         Who watches is told of their epochs, unless these are further ones.
         """
+        if not tasks:  # where time was over before any member could be pruned
+            return []
         in_turn = math.ceil(len(tasks) / number_of_jobs(self.n_jobs))
-        seconds = share * self.watch.stop.seconds_left / max(in_turn, 1)
+        seconds = share * self.watch.stop.seconds_left / in_turn
         timed = [replace(task, seconds=seconds) for task in tasks]
         stop = self.watch.stop.within(math.inf)
         return run_tasks(
@@ -129,7 +131,8 @@ def train_further(
     settings: Settings,
 ) -> StackedMLP:
     """The networks of an ensemble after more epochs, on all rows."""
-    rows = [torch.arange(len(workshop.table.y))] * ensemble.network.members
+    numbers = torch.arange(len(workshop.table.y), dtype=whole.rows[0].dtype)
+    rows = [numbers] * ensemble.network.members
     again = replace(
         whole,
         members=range(ensemble.network.members),

@@ -34,6 +34,7 @@ from softbins.tabular.auto_bins import (
     covering_bins,
     equal_bins,
     warn_of_bias,
+    warn_of_far_target,
     with_blurred_head,
 )
 from softbins.tabular.columns import Columns
@@ -58,12 +59,14 @@ from softbins.tabular.jobs import scattered
 from softbins.tabular.memory import NetworkSize, check_size
 from softbins.tabular.objectives import TwoHeadObjective, histogram_objective, learnt_part
 from softbins.tabular.scaling import Scaling
+from softbins.tabular.target_statistics import add_target_statistics
 from softbins.tabular.targets import check_range, float_targets, predict_constant
 from softbins.tabular.tree_growth import GrownTrees, TreeBudget, grow_trees
 from softbins.tabular.watch import Watch
 
-# Kinds of columns with inputs of more than yes and no.
+# Kinds of columns with inputs of more than yes and no, and such inputs of columns of categories.
 EMBEDDED_KINDS = ("number", "date", "time", "duration")
+EMBEDDED_STATISTICS = ("category_mean", "category_effect")
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class FittedTable:
 
     network: EmbeddedMLP
     objective: Objective
+    columns: Columns
+    """Those of the table, and what targets say of their categories."""
     scaling: Scaling
     aggregator: Aggregator | None
     forest: Forest | None
@@ -87,18 +92,20 @@ def fit_table(
 ) -> FittedTable:
     """Fit networks, and partners that are wanted, and calibrate them where rows are left out."""
     check_size(network_size(data, chosen, chosen.members), chosen.max_seconds)
-    folds = draw_folds(data, chosen, seed) if chosen.early_stopping else None
-    scaling = Scaling.fit(data.features, chosen.scaling)
-    if data.is_constant:
-        return _fit_constant(data, chosen, scaling, seed)
     watch = Watch() if watch is None else watch
+    folds = draw_folds(data, chosen, seed) if chosen.early_stopping else None
+    if data.is_constant:
+        return _fit_constant(data, chosen, seed)
+    if folds is not None:
+        data = learn_from_targets(data, chosen, folds, seed, watch.stop)
     trees = None if folds is None else grow(data, chosen, folds, seed, watch.stop)
     objective = choose_objective(data, chosen, trees)
-    table = _table(data, chosen, scaling, objective)
+    table = _table(data, chosen, objective)
     process = None if folds is None else fit_process(data, chosen, table.x, folds, watch.stop)
     workshop = Workshop(table, chosen.n_jobs, watch)
     with scattered(table):
-        ensemble, folds, task = _train(workshop, data, objective, chosen, folds, seed)
+        embedded = choose_embedded(data, chosen, trees)
+        ensemble, folds, task = _train(workshop, data, objective, chosen, embedded, folds, seed)
         network, aggregator, scores = ensemble.network, None, dict[str, float]()
         if folds is not None:
             judged = _for_prediction(copy.deepcopy(network), ensemble.head, torch.float64)
@@ -109,9 +116,10 @@ def fit_table(
     warn_of_cut(ensemble, chosen.settings.epochs, watch.stop)
     used = {} if aggregator is None else aggregator.shares
     return FittedTable(
-        network=_for_prediction(network, ensemble.head, scaling.precision),
+        network=_for_prediction(network, ensemble.head, data.scaling.precision),
         objective=objective,
-        scaling=scaling,
+        columns=data.columns,
+        scaling=data.scaling,
         aggregator=aggregator,
         forest=trees.forest if trees is not None and "trees" in used else None,
         gaussian_process=process.process if process and "gaussian_process" in used else None,
@@ -121,16 +129,24 @@ def fit_table(
     )
 
 
-def _fit_constant(
-    data: TrainingData, chosen: Hyperparameters, scaling: Scaling, seed: int
-) -> FittedTable:
+def _fit_constant(data: TrainingData, chosen: Hyperparameters, seed: int) -> FittedTable:
     """A target that never changes needs no training."""
     objective = choose_objective(data, chosen, None)
-    network = make_network(data.columns, chosen, objective.outputs, [seed] * chosen.members)
+    embedded, seeds = choose_embedded(data, chosen, None), [seed] * chosen.members
+    network = make_network(data.columns, chosen, embedded, objective.outputs, seeds)
     predict_constant(network, objective, float_targets(data.target[:1]))
-    network = _for_prediction(network, None, scaling.precision)
+    network = _for_prediction(network, None, data.scaling.precision)
     return FittedTable(
-        network, objective, scaling, None, None, None, history=[], n_epochs=0, scores={}
+        network=network,
+        objective=objective,
+        columns=data.columns,
+        scaling=data.scaling,
+        aggregator=None,
+        forest=None,
+        gaussian_process=None,
+        history=[],
+        n_epochs=0,
+        scores={},
     )
 
 
@@ -140,6 +156,21 @@ def _fit_constant(
 def draw_folds(data: TrainingData, chosen: Hyperparameters, seed: int) -> Folds:
     """The rows that members leave out."""
     return Folds.draw(data, chosen.members, seed, chosen.defaults.folds)
+
+
+def learn_from_targets(
+    data: TrainingData, chosen: Hyperparameters, folds: Folds, seed: int, stop: Stop
+) -> TrainingData:
+    """The table with what targets say of categories, if columns have many."""
+    return add_target_statistics(
+        data,
+        folds,
+        seed=seed,
+        defaults=chosen.defaults.statistics,
+        scaling=chosen.scaling,
+        n_jobs=chosen.n_jobs,
+        stop=stop,
+    )
 
 
 def grow(
@@ -190,6 +221,7 @@ def choose_objective(
     if not isinstance(bins, Bins):
         bins, sigma = choose_bins(data, chosen, trees, bins, sigma)
     check_range(y, bins.low, bins.high)
+    warn_of_far_target(y)
     bias = bias_of_bins(histogram_objective(bins, sigma), y)
     if chosen.warns_of_bias and bins.atoms is None:
         warn_of_bias(bias, y)
@@ -243,6 +275,7 @@ def automatic_blur(noise: float | None, spread: float, defaults: TargetDefaults)
 def make_network(
     columns: Columns,
     chosen: Hyperparameters,
+    embedded: Sequence[int],
     outputs: int,
     seeds: Sequence[int],
 ) -> EmbeddedMLP:
@@ -250,7 +283,7 @@ def make_network(
     defaults = chosen.defaults.network
     return EmbeddedMLP(
         len(columns.encoded_features),
-        embedded_inputs(columns, defaults) if chosen.embeddings else [],
+        embedded,
         chosen.hidden,
         outputs,
         seeds,
@@ -265,7 +298,7 @@ def network_size(data: TrainingData, chosen: Hyperparameters, members: int) -> N
     """How large a stack of so many networks is."""
     defaults, bins = chosen.defaults.network, chosen.bins
     blurred = 0 if chosen.blur is None else chosen.defaults.targets.blurred_bins
-    embedded = embedded_inputs(data.columns, defaults) if chosen.embeddings else []
+    embedded = choose_embedded(data, chosen, None)
     return NetworkSize(
         members=members,
         inputs=len(data.columns.encoded_features),
@@ -278,6 +311,18 @@ def network_size(data: TrainingData, chosen: Hyperparameters, members: int) -> N
     )
 
 
+def choose_embedded(
+    data: TrainingData, chosen: Hyperparameters, trees: GrownTrees | None
+) -> list[int]:
+    """The inputs that get embeddings, of very many those that trees have learnt most from."""
+    defaults = chosen.defaults.network
+    found = embedded_inputs(data.columns, defaults) if chosen.embeddings else []
+    most = defaults.important_inputs.at(data.n_rows)
+    if trees is None or len(found) <= most:
+        return found
+    return sorted(sorted(found, key=lambda place: -trees.gains[place])[:most])
+
+
 def embedded_inputs(columns: Columns, defaults: NetworkDefaults) -> list[int]:
     """The inputs of a network that are numbers, with more to them than yes and no.
 
@@ -287,17 +332,16 @@ def embedded_inputs(columns: Columns, defaults: NetworkDefaults) -> list[int]:
     found = [
         place
         for place, feature in enumerate(columns.encoded_features)
-        if feature.column in numeric and feature.content != "is_missing"
+        if (feature.column in numeric and feature.content != "is_missing")
+        or feature.content in EMBEDDED_STATISTICS
     ]
     return found if len(found) <= defaults.max_embedded_inputs else []
 
 
-def _table(
-    data: TrainingData, chosen: Hyperparameters, scaling: Scaling, objective: Objective
-) -> SharedTable:
+def _table(data: TrainingData, chosen: Hyperparameters, objective: Objective) -> SharedTable:
     """What all networks learn from."""
-    x, y = scaling(data.features), float_targets(data.target)
-    return SharedTable.of(x, y, data.weight, learnt_part(objective), chosen.settings)
+    y = float_targets(data.target)
+    return SharedTable.of(data.features, y, data.weight, learnt_part(objective), chosen.settings)
 
 
 def _train(
@@ -305,23 +349,23 @@ def _train(
     data: TrainingData,
     objective: Objective,
     chosen: Hyperparameters,
+    embedded: Sequence[int],
     folds: Folds | None,
     seed: int,
 ) -> tuple[TrainedEnsemble, Folds | None, GroupTask]:
     """The networks and their heads, the folds of those that are left, and what they had to do."""
-    learnt, batch_size = learnt_part(objective), chosen.settings.batch_size
-    everything = [torch.arange(data.n_rows)] * chosen.members
+    learnt = learnt_part(objective)
     head = None
     if isinstance(objective, TwoHeadObjective):
         head = HeadTask(objective.sharp, chosen.defaults.training.head)
     task = GroupTask(
         members=range(chosen.members),
         seeds=[seed + member for member in range(chosen.members)],
-        rows=everything if folds is None else folds.training_rows(batch_size),
+        rows=_training_rows(data, chosen, folds),
         validation=None if folds is None else folds.held_out,
         objective=learnt,
         settings=chosen.settings,
-        make_network=partial(make_network, data.columns, chosen, learnt.outputs),
+        make_network=partial(make_network, data.columns, chosen, embedded, learnt.outputs),
         device=str(chosen_device(chosen.device)),
         head=head,
     )
@@ -331,6 +375,15 @@ def _train(
     rule = chosen.defaults.training.pruning if prune else None
     share = chosen.defaults.times.networks
     return *train_members(workshop, tasks, folds, rule, share), task
+
+
+def _training_rows(
+    data: TrainingData, chosen: Hyperparameters, folds: Folds | None
+) -> list[Tensor]:
+    """The rows that each member learns from."""
+    if folds is not None:
+        return folds.training_rows(chosen.settings.batch_size)
+    return [torch.arange(data.n_rows)] * chosen.members
 
 
 def _refit_on_all_rows(

@@ -26,7 +26,9 @@ from softbins.tabular.defaults import FoldDefaults
 from softbins.tabular.row_order import Splits
 
 Array = NDArray[np.float64]
+Features = NDArray[np.floating]
 
+HASHED_ROWS = 65_536  # at a time, of which a copy is made
 MAX_LOST_SHARE = 0.01  # of the rows of a member, for all members to have as many batches
 
 
@@ -49,9 +51,12 @@ class Folds:
     def draw(cls, data: TrainingData, members: int, seed: int, defaults: FoldDefaults) -> Self:
         """Folds for a table: by its own order of time or its groups, if it has some, or random.
 
-        Random folds are without the rows that stand in other folds as well.
+        Random folds are without the rows that stand in other folds as well, unless the table is on
+        disk, where nobody has looked for them.
         """
         order = data.order
+        if data.is_on_disk:
+            return cls.of_shuffled(data.n_rows, members, defaults)
         if order.splits is not None:
             return cls.given(order.splits, data.n_rows, members, seed, defaults)
         if order.time is not None:
@@ -71,9 +76,20 @@ class Folds:
         """
         _check_enough_rows(n_rows, members)
         order = torch.randperm(n_rows, generator=torch.Generator().manual_seed(seed))
+        return cls._cut(order, members, defaults)
+
+    @classmethod
+    def of_shuffled(cls, n_rows: int, members: int, defaults: FoldDefaults) -> Self:
+        """The same for rows that are in random order already: folds are ranges of them."""
+        _check_enough_rows(n_rows, members)
+        return cls._cut(torch.arange(n_rows, dtype=torch.int32), members, defaults)
+
+    @classmethod
+    def _cut(cls, order: Tensor, members: int, defaults: FoldDefaults) -> Self:
+        n_rows = len(order)
         used = _folds_in_use(n_rows, members, defaults)
         parts = order.tensor_split(min(max(defaults.count, used), n_rows))[:used]
-        return cls._of_parts(n_rows, list(parts), members, defaults)
+        return cls._of_parts(n_rows, [part.clone() for part in parts], members, defaults)
 
     @classmethod
     def _of_parts(
@@ -165,7 +181,9 @@ class Folds:
         if self.training is not None:
             return self.training[fold]
         everything = torch.ones(self.n_rows, dtype=torch.bool)
-        return everything.index_fill(0, self.parts[fold], False).nonzero().flatten()
+        left_out = self.parts[fold]
+        rows = everything.index_fill_(0, left_out.long(), False).nonzero().flatten()
+        return rows.to(left_out.dtype)
 
     def of_members(self, members: Sequence[int]) -> Self:
         """Folds for some of the members only, and only those folds that they leave out."""
@@ -175,16 +193,18 @@ class Folds:
         training = None if self.training is None else [self.training[fold] for fold in kept]
         return replace(self, parts=parts, fold_of_member=numbers, training=training)
 
-    def without_duplicates(self, features: Array, target: Array, min_rows: int) -> Self:
+    def without_duplicates(self, features: Features, target: Array, min_rows: int) -> Self:
         """The folds without rows that stand outside of their fold as well.
 
         Such a row is not new to the members that leave it out: they would be judged by what they
-        remember. A fold of which fewer than `min_rows` rows would be left stays as it is.
+        remember. A fold of which fewer than `min_rows` rows would be left stays as it is. Scaled
+        features that are the same in float32 are the same here.
         """
         hashes = _row_hashes(features, target)
-        _, key, total = np.unique(hashes, return_inverse=True, return_counts=True)
-        if total.max() == 1:
+        ordered = np.sort(hashes)
+        if (ordered[1:] != ordered[:-1]).all():
             return self
+        _, key, total = np.unique(hashes, return_inverse=True, return_counts=True)
         reduced = [_only_inside(part, key, total) for part in self.parts]
         pairs = zip(reduced, self.parts, strict=True)
         return replace(self, parts=[new if len(new) >= min_rows else old for new, old in pairs])
@@ -210,7 +230,7 @@ def _balanced(
 
 def _of_length(rows: Tensor, length: int) -> Tensor:
     """The first rows, or all of them again and again, until there are so many."""
-    return rows[torch.arange(length) % len(rows)]
+    return rows[:length] if length <= len(rows) else rows[torch.arange(length) % len(rows)]
 
 
 def _check_enough_rows(n_rows: int, members: int) -> None:
@@ -232,13 +252,14 @@ def _only_inside(part: Tensor, key: NDArray[np.int64], total: NDArray[np.int64])
     return part[torch.from_numpy(inside[keys] == total[keys])]
 
 
-def _row_hashes(features: Array, target: Array) -> NDArray[np.uint64]:
+def _row_hashes(features: Features, target: Array) -> NDArray[np.uint64]:
     """A number for each row, the same for rows that are the same in features and target."""
     factors = np.random.default_rng(0).integers(2**63, size=features.shape[1] + 1, dtype=np.uint64)
-    columns = [target, *features.T]
     hashes = np.zeros(len(target), dtype=np.uint64)
-    for column, factor in zip(columns, 2 * factors + 1, strict=True):
-        # Round numbers end in zeros, which a product keeps; its high bits are mixed into them.
-        mixed = (np.ascontiguousarray(column) + 0.0).view(np.uint64) * factor
-        hashes += mixed ^ (mixed >> np.uint64(32))
+    for start in range(0, len(target), HASHED_ROWS):
+        rows = slice(start, start + HASHED_ROWS)
+        for column, factor in zip([target, *features.T], 2 * factors + 1, strict=True):
+            # Round numbers end in zeros, which a product keeps; its high bits are mixed into them.
+            mixed = (column[rows].astype(np.float64) + 0.0).view(np.uint64) * factor
+            hashes[rows] += mixed ^ (mixed >> np.uint64(32))
     return hashes

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -36,6 +36,7 @@ MIXED_ZONES = "some dates have a zone and some have none; give all of them one, 
 
 MAX_ABSOLUTE_VALUE = 1e38  # networks are trained in float32, which ends a little above
 MAX_SHOWN_CHARACTERS = 80
+MAX_COPIED_NUMBERS = 2**22  # of a data frame that is copied at once, 32 MB in float64
 # What people write into a table where no value is known, in lower case.
 MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none")
 HOW_TO_PASS_CATEGORIES = "for categories pass a DataFrame with text, or give categorical_features"
@@ -83,11 +84,13 @@ def column_title(names: Sequence[str] | None, index: int) -> str:
 
 
 def numeric_frame_to_array(X: Any) -> Any:
-    """A DataFrame that holds only numbers as a float64 array, which is much quicker to read.
+    """A small DataFrame that holds only numbers as a float64 array, which is quicker to read.
 
-    Anything else is returned as it is.
+    Anything else is returned as it is, large frames because all of it would be copied.
     """
     frame = as_frame(X)
+    if frame is not None and math.prod(frame.shape) > MAX_COPIED_NUMBERS:
+        return X
     if frame is None or not all(t.is_integer() or t.is_float() for t in frame.schema.values()):
         return X
     import narwhals as nw
@@ -95,19 +98,26 @@ def numeric_frame_to_array(X: Any) -> Any:
     return frame.select(nw.all().cast(nw.Float64)).to_numpy()
 
 
-def read_columns(X: Any) -> list[ColumnValues]:
-    """The columns of a DataFrame, or of an array (n, d), which count as numbers."""
+def read_columns(X: Any) -> Iterator[ColumnValues]:
+    """The columns of a DataFrame, or of an array (n, d), which count as numbers, one by one."""
     frame = as_frame(X)
     if frame is None:
-        return [ColumnValues("number", column) for column in np.asarray(X).T]
-    titles = [column_title([str(name)], 0) for name in frame.columns]
-    return [_read(frame[:, i], title) for i, title in enumerate(titles)]
+        yield from (ColumnValues("number", column) for column in np.asarray(X).T)
+        return
+    for index, name in enumerate(frame.columns):
+        yield _read(frame[:, index], column_title([str(name)], 0))
 
 
 def take_rows(X: Any, index: NDArray[np.int64]) -> Any:
     """Some rows of an array or a data frame."""
     frame = as_frame(X)
     return X[index] if frame is None else frame[index].to_native()
+
+
+def rows_between(X: Any, rows: slice) -> Any:
+    """Rows of an array or a data frame that follow each other, without a copy."""
+    frame = as_frame(X)
+    return X[rows] if frame is None else frame[rows].to_native()
 
 
 def _read(column: Any, title: str) -> ColumnValues:
@@ -167,28 +177,34 @@ def objects_with_none(values: list[Any]) -> NDArray[Any]:
 # Kinds
 
 
-def column_kinds(
-    columns: Sequence[ColumnValues], categorical_features: Any, names: Sequence[str] | None
-) -> list[ReadKind]:
-    """The kind of every column, with those categorical that `categorical_features` names.
+def categorical_columns(
+    categorical_features: Any, names: Sequence[str] | None, count: int
+) -> set[int] | None:
+    """The indices of the columns that `categorical_features` names.
 
-    'from_dtype' leaves the choice to the dtypes; None makes no column categorical.
+    None for 'from_dtype', which leaves the choice to the dtypes; None makes no column categorical.
     """
-    if isinstance(categorical_features, str):
-        if categorical_features != "from_dtype":
-            need = "'from_dtype', None, or a list of columns"
-            raise ValueError(f"categorical_features: need {need}, got {categorical_features!r}")
-        return [column.kind for column in columns]
-    chosen: set[int] = set()
-    if categorical_features is not None:
-        chosen = _column_indices(categorical_features, names or [], len(columns))
-    for index in sorted(chosen):
-        if columns[index].kind in get_args(TemporalKind):
-            found = f"{column_title(names, index)} holds {columns[index].kind}s"
-            raise ValueError(f"categorical_features: {found}; leave it out or make it text")
-    as_found = ("boolean", *get_args(TemporalKind))
-    others = [column.kind if column.kind in as_found else "number" for column in columns]
-    return ["category" if index in chosen else kind for index, kind in enumerate(others)]
+    if categorical_features is None:
+        return set()
+    if not isinstance(categorical_features, str):
+        return _column_indices(categorical_features, names or [], count)
+    if categorical_features != "from_dtype":
+        need = "'from_dtype', None, or a list of columns"
+        raise ValueError(f"categorical_features: need {need}, got {categorical_features!r}")
+    return None
+
+
+def column_kind(kind: ReadKind, index: int, chosen: set[int] | None, title: str) -> ReadKind:
+    """The kind of a column whose dtype says `kind`, where the `chosen` ones are categorical."""
+    is_temporal = kind in get_args(TemporalKind)
+    if chosen is None or (index not in chosen and (is_temporal or kind == "boolean")):
+        return kind
+    if index not in chosen:
+        return "number"
+    if is_temporal:
+        found = f"{title} holds {kind}s"
+        raise ValueError(f"categorical_features: {found}; leave it out or make it text")
+    return "category"
 
 
 def _column_indices(categorical_features: Any, names: Sequence[str], count: int) -> set[int]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, Self
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
@@ -30,11 +31,13 @@ from softbins.tabular.base import Array, StackedRegressor
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import DEFAULTS, PAPER_PARAMETERS, Optimizer, Preset, ScalingKind
 from softbins.tabular.device import one_thread
+from softbins.tabular.disk_table import DEFAULT_MEMORY, disk_training_data
 from softbins.tabular.fit import fit_table
 from softbins.tabular.hyperparameters import Hyperparameters, resolve
 from softbins.tabular.interrupts import OnInterrupt
-from softbins.tabular.jobs import check_jobs
+from softbins.tabular.jobs import check_jobs, refuse_other_processes
 from softbins.tabular.objectives import distribution_part
+from softbins.tabular.parquet_table import ParquetTable, is_dataset
 from softbins.tabular.tune import tune_table
 from softbins.tabular.watch import Callback, Watch
 
@@ -284,21 +287,26 @@ class HistogramRegressor(StackedRegressor):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: ArrayLike | None = None,
         groups: Any = None,
         time: Any = None,
+        *,
+        target: str | None = None,
+        memory: float = DEFAULT_MEMORY,
     ) -> Self:
         """Train on a table.
 
         Parameters
         ----------
-        X : array or data frame of shape (n_samples, n_features)
+        X : array, data frame, path or dataset of shape (n_samples, n_features)
             Features. Gaps (NaN) are allowed. In a data frame of pandas or polars, text,
             categories and booleans are taken as well, so that no encoder is needed. A sparse
-            matrix is made dense, up to 1 GB.
+            matrix is made dense, up to 1 GB. A Parquet file, a folder of such files, or a
+            `pyarrow.dataset.Dataset` need not fit into memory: rows are read in batches and
+            encoded in a temporary file (in TMPDIR), and columns are learnt from 200 000 rows.
         y : array of shape (n_samples,)
-            Targets, finite numbers.
+            Targets, finite numbers. None for Parquet, where `target` names them.
         sample_weight : array of shape (n_samples,), optional
             How much each row counts, relative to the others. A row of weight 0 is no row.
         groups : array of shape (n_samples,) or str, optional
@@ -307,13 +315,48 @@ class HistogramRegressor(StackedRegressor):
         time : array of shape (n_samples,) or str, optional
             When each row was, as dates or numbers, or the name of a column of X. Rows that are
             held out are later than those that the members learnt from which they judge.
+        target : str, optional
+            The column of a Parquet table to predict. Rows that have none are left out.
+        memory : float, default=1e9
+            About how many bytes a fit of a Parquet table may take, beside the program itself.
 
         Returns
         -------
         Self
             The fitted estimator. If fitting fails, the estimator stays as it was.
         """
-        return self._fit_rows(X, y, sample_weight, **self._order(groups, time))
+        if not is_dataset(X):
+            if target is not None:
+                raise ValueError("target: is the column of a Parquet table; give y for an array")
+            return self._fit_rows(X, y, sample_weight, **self._order(groups, time))
+        given = {"y": y, "sample_weight": sample_weight, "groups": groups, "time": time}
+        given |= {"folds": self.folds}
+        unknown = [name for name, value in given.items() if value is not None]
+        if unknown:
+            raise ValueError(f"{unknown[0]}: is not taken with a Parquet table; leave it out")
+        table = X if isinstance(X, ParquetTable) else ParquetTable.open(X, target)
+        return self._fit_parquet(table, memory)
+
+    def _fit_parquet(self, table: ParquetTable, memory: float) -> Self:
+        """Train on a table that need not fit into memory."""
+        check_jobs(self.n_jobs)
+        if table.target is None:
+            raise ValueError("target: name the column of the Parquet table that is to be predicted")
+        refuse_other_processes()
+
+        def encode() -> tuple[TrainingData, dict[str, Any]]:
+            data = disk_training_data(
+                table,
+                memory=require_number("memory", memory),
+                categorical_features=self.categorical_features,
+                scaling=self.scaling,
+                trees=bool(self.trees and self.early_stopping),
+                seed=self._seed(),
+            )
+            names = np.array(table.features, dtype=object)
+            return data, {"n_features_in_": len(names), "feature_names_in_": names}
+
+        return self._fit_encoded(encode, table.target)
 
     def _order(self, groups: Any, time: Any) -> dict[str, Any]:
         """What says which rows are held out together."""
@@ -365,6 +408,7 @@ class HistogramRegressor(StackedRegressor):
             "network_": fitted.network,
             "objective_": fitted.objective,
             "bins_": distribution_part(fitted.objective).bins,
+            "columns_": fitted.columns,
             "scaling_": fitted.scaling,
             "aggregator_": fitted.aggregator,
             "forest_": fitted.forest,
@@ -375,7 +419,8 @@ class HistogramRegressor(StackedRegressor):
         return attributes, fitted.scores
 
     def _resolved(self, data: TrainingData) -> Hyperparameters:
-        return resolve(self.get_params(deep=False), data.n_rows, self._defaults)
+        chosen = resolve(self.get_params(deep=False), data.n_rows, self._defaults)
+        return chosen if data.memory is None else chosen.within(data.memory)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))

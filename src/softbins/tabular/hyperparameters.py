@@ -21,6 +21,10 @@ from softbins.tabular.defaults import (
 )
 from softbins.tabular.support import Array, Support
 
+BYTES_PER_NUMBER = 4
+# Of what a table on disk may take, for precomputed targets and again for the units of heads.
+SHARE_OF_MEMORY = 0.1
+
 
 @dataclass(frozen=True)
 class Hyperparameters:
@@ -56,6 +60,21 @@ class Hyperparameters:
     max_seconds: float | None
     """For the whole of a fit."""
 
+    def within(self, memory: float) -> Hyperparameters:
+        """The same for a table on disk, with about so many bytes for what is made of its rows."""
+        numbers = int(SHARE_OF_MEMORY * memory / BYTES_PER_NUMBER)
+        training, settings = self.defaults.training, self.settings
+        head = replace(training.head, max_units=min(numbers, training.head.max_units))
+        return replace(
+            self,
+            defaults=replace(self.defaults, training=replace(training, head=head)),
+            settings=replace(
+                settings,
+                shuffled_rows=training.rows_shuffled_on_disk,
+                max_precomputed_numbers=min(numbers, settings.max_precomputed_numbers),
+            ),
+        )
+
     @property
     def max_bin_splits(self) -> int:
         """Into how many parts bins may be cut: those that the user gave stay as they are."""
@@ -87,6 +106,7 @@ def resolve(parameters: Mapping[str, Any], n_rows: int, defaults: Defaults) -> H
     budget, network = defaults.presets[parameters["preset"]], defaults.network
     bins, members = parameters["bins"], min(budget.members.at(n_rows), n_rows)
     automatic = parameters["members"] == parameters["max_epochs"] == "auto"
+    has_all_epochs = n_rows <= defaults.training.rows_of_all_epochs
     settings = _settings(parameters, n_rows, budget, defaults)
     patience = _patience(parameters["patience"], settings.epochs, defaults.training)
     return Hyperparameters(
@@ -110,7 +130,7 @@ def resolve(parameters: Mapping[str, Any], n_rows: int, defaults: Defaults) -> H
         early_stopping=parameters["early_stopping"],
         patience=patience,
         # A number of members or epochs that is given is meant.
-        prune_members=budget.prune_members and automatic,
+        prune_members=budget.prune_members and automatic and has_all_epochs,
         device=parameters["device"],
         group_size=network.group_size.at(n_rows),
         n_jobs=parameters["n_jobs"],
@@ -126,7 +146,7 @@ def _settings(
         "batch_size", parameters["batch_size"], training.batch_size.at(n_rows)
     )
     steps = math.ceil(n_rows * (1 - 1 / defaults.folds.count) / batch_size)
-    automatic = max(budget.epochs.at(n_rows), math.ceil(budget.min_steps / steps))
+    automatic = max(_epochs(n_rows, budget, training), math.ceil(budget.min_steps / steps))
     epochs = _whole_number("max_epochs", parameters["max_epochs"], automatic)
     if parameters["optimizer"] not in get_args(Optimizer):
         raise ValueError(f"optimizer: expected 'adam' or 'muon', got {parameters['optimizer']!r}")
@@ -141,6 +161,13 @@ def _settings(
         monitor=parameters["monitor"],
         evaluate=("validation",) if parameters["early_stopping"] else ("train",),
     )
+
+
+def _epochs(n_rows: int, budget: PresetBudget, training: TrainingDefaults) -> int:
+    """Epochs for so many rows: of very many, fewer in proportion, but not too few."""
+    all_epochs = budget.epochs.at(n_rows)
+    share = min(1.0, training.rows_of_all_epochs / n_rows)
+    return max(round(share * all_epochs), min(budget.epochs_of_large_tables, all_epochs))
 
 
 def _patience(value: Any, epochs: int, training: TrainingDefaults) -> int:

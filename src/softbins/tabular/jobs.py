@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ import joblib
 import numpy as np
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from softbins.nn.settings import Progress
 from softbins.nn.stopping import Stop
@@ -51,6 +52,12 @@ def number_of_jobs(n_jobs: int | None) -> int:
     if wanted < 0 and (runner.nesting_level or 0) > 0:
         return 1
     return int(runner.effective_n_jobs(wanted))
+
+
+def refuse_other_processes() -> None:
+    """Raise if tasks would run in other processes, which do not see a temporary file."""
+    if not getattr(get_active_backend(prefer="threads")[0], "supports_sharedmem", False):
+        raise ValueError("X: a Parquet table is trained in this process; leave the cluster out")
 
 
 @contextmanager
@@ -123,5 +130,16 @@ def _with_one_thread(function: Callable[..., Result], *arguments: Any) -> Result
 
     A limit of one thread means that OpenMP has no others, which would wait for work busily.
     """
-    with one_thread(), threadpool_limits(1, "openmp"):
+    with one_thread(), _thread_pools().limit(limits=1, user_api="openmp"):
         return function(*arguments)
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """The thread pools of this process, those of torch and scikit-learn among them.
+
+    To look for them takes longer than a small task.
+    """
+    import sklearn  # noqa: F401  (brings an OpenMP of its own, which trees use)
+
+    return ThreadpoolController()

@@ -14,8 +14,8 @@ from softbins.nn.trainer import EVALUATION_CHUNK
 BYTES_PER_PARAMETER = 40
 # A layer's values, what goes through it backwards, and one more for what is computed from them.
 BYTES_PER_UNIT = 12
-# A table of features in float64, the part of it that trees are grown on, and scaled in float32.
-BYTES_PER_CELL = 20
+# What is to come beside the features, which are there: the rows of a fold, in bins for trees.
+BYTES_PER_CELL = 1
 
 MAX_OPERATIONS_PER_SECOND = 2e11  # of one thread
 MIN_STEP_SECONDS = 1.0  # a shorter step is taken, however little time there is

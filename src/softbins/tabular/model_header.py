@@ -127,7 +127,7 @@ CATEGORY_COLUMN = Fields(
         "labels": AnyOf((ListOf(Text(), shortest=1), ListOf(NUMBER, shortest=1))),
         "counts": COUNTS,
     },
-    optional={"max_one_hot": COUNT},
+    optional={"max_one_hot": COUNT, "means": ListOf(TARGET), "effects": ListOf(TARGET)},
 )
 MOMENT = Number(FIRST_MOMENT, LAST_MOMENT)
 DATE_COLUMN = Fields(

@@ -20,13 +20,12 @@ from softbins.nn.stopping import Stop
 from softbins.nn.trainer import HistoryRow
 from softbins.tabular.base import StackedRegressor
 from softbins.tabular.data import TrainingData
-from softbins.tabular.defaults import DEFAULTS
+from softbins.tabular.defaults import DEFAULTS, ScalingKind
 from softbins.tabular.device import chosen_device
 from softbins.tabular.ensemble import Workshop, group_tasks, member_groups, warn_of_cut
 from softbins.tabular.interrupts import OnInterrupt
 from softbins.tabular.jobs import scattered
 from softbins.tabular.memory import NetworkSize, check_size
-from softbins.tabular.scaling import Scaling
 from softbins.tabular.summary import history_summary
 from softbins.tabular.targets import float_targets, predict_constant, range_of
 from softbins.tabular.watch import Callback, Watch
@@ -144,6 +143,9 @@ class NeuralRegressor(StackedRegressor):
     (3, 2)
     """
 
+    scaling: ScalingKind = "standard"
+    trees = False
+
     def __init__(
         self,
         objective: str = "hl-gaussian",
@@ -210,19 +212,18 @@ class NeuralRegressor(StackedRegressor):
         check_size(self._network_size(data), self.max_seconds)
         low, high = range_of(data.target, self.target_range, self.bins)
         objective = self._objective_on(low, high, self.bins)
-        scaling = Scaling.standard(data.features)
         task = self._task(data, objective, settings)
         if data.is_constant:
             network, history, epochs = task.make_network(task.seeds), list[HistoryRow](), 0
             predict_constant(network, objective, float_targets(data.target[:1]))
         else:
-            ensemble = self._trained(data, scaling, task, stop)
+            ensemble = self._trained(data, task, stop)
             network, history, epochs = ensemble.network, ensemble.history, ensemble.epoch
         fitted: dict[str, Any] = {
             # In float64, so that a prediction does not depend on the rest of its batch.
             "network_": network.double().eval(),
             "objective_": objective,
-            "scaling_": scaling,
+            "scaling_": data.scaling,
             "history_": history,
             "n_epochs_": epochs,
         }
@@ -230,12 +231,10 @@ class NeuralRegressor(StackedRegressor):
             fitted["bins_"] = objective.bins
         return fitted, self._held_out_scores(history)
 
-    def _trained(
-        self, data: TrainingData, scaling: Scaling, task: GroupTask, stop: Stop
-    ) -> TrainedEnsemble:
+    def _trained(self, data: TrainingData, task: GroupTask, stop: Stop) -> TrainedEnsemble:
         """All members, in groups of a size that the table decides."""
-        x, y = scaling(data.features), float_targets(data.target)
-        table = SharedTable.of(x, y, data.weight, task.objective, task.settings)
+        y = float_targets(data.target)
+        table = SharedTable.of(data.features, y, data.weight, task.objective, task.settings)
         size = DEFAULTS.network.group_size.at(data.n_rows)
         tasks = group_tasks(task, member_groups(self.members, size, None))
         with progress_bar(self.progress) as show, scattered(table):

@@ -5,25 +5,23 @@ It is written to the header of a model file. Nothing here needs torch.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 
-from softbins._core.model_content import compact_json
 from softbins.tabular.columns import CategoryEncoder, Columns, Encoder, LeftOutEncoder
-from softbins.tabular.data import Array, TrainingData
+from softbins.tabular.data import TrainingData
 from softbins.tabular.dates import DateEncoder, moment_text
 from softbins.tabular.frames import ColumnKind
 from softbins.tabular.text_kind import REASONS
 
 FIXED_TIME = "SOURCE_DATE_EPOCH"
-CHUNK_ROWS = 65_536  # rows that are digested at a time, which may need a copy of them
 # What a file has of each column beside its encoder, which has all the rest.
 STORED_OF_COLUMNS = ("missing", "low", "high")
 # Kinds of which a file has the smallest and the largest number.
@@ -122,22 +120,26 @@ class Provenance:
         cls,
         data: TrainingData,
         *,
+        columns: Columns,
         fitted_at: str,
-        y: Any,
+        target: str | None,
         random_state: Any,
         scores: Mapping[str, float],
     ) -> Self:
-        """The provenance of what was fitted to these data, which came with this `y`."""
+        """The provenance of what was fitted to these data, whose target has that name.
+
+        `columns` are those of the data, with what was learnt of them since.
+        """
         from softbins import __version__
 
         return cls(
             version=__version__,
             fitted_at=fitted_at,
-            target=target_name(y),
+            target=target,
             seed=int(random_state) if isinstance(random_state, Integral) else None,
             rows=data.n_rows,
             fingerprint=fingerprint(data),
-            columns=_summaries_of_data(data),
+            columns=_summaries_of_data(data, columns),
             folds=data.order.text,
             # By name, as in a file.
             scores={name: scores[name] for name in sorted(scores) if np.isfinite(scores[name])},
@@ -184,13 +186,11 @@ def target_name(y: Any) -> str | None:
 
 def fingerprint(data: TrainingData) -> str:
     """The SHA-256 of the rows; `Provenance` says what it covers."""
-    how = [encoder.to_json() for encoder in data.columns.encoders]
-    parts = [data.features, data.target, *([] if data.weight is None else [data.weight])]
-    found = hashlib.sha256(compact_json([how, [part.shape for part in parts]]).encode())
-    for part in parts:
-        for start in range(0, len(part), CHUNK_ROWS):
-            found.update(np.ascontiguousarray(part[start : start + CHUNK_ROWS], dtype="<f8").data)
-    return found.hexdigest()
+    found = data.encoded.digest.copy()
+    for part in (data.target, data.weight):
+        if part is not None and not data.is_on_disk:  # where the digest has seen all
+            found.update(np.ascontiguousarray(part, dtype="<f8").data)
+    return str(found.hexdigest())
 
 
 # Columns
@@ -202,24 +202,29 @@ def _stored(column: dict[str, Any]) -> dict[str, Any]:
     return ends | {name: None for name, end in ends.items() if isinstance(end, str)}
 
 
-def _summaries_of_data(data: TrainingData) -> tuple[ColumnSummary, ...]:
-    ends = np.cumsum([len(each.features(0)) for each in data.columns.encoders])
-    parts = np.split(data.features, ends[:-1], axis=1)
-    seen = [_seen(*pair) for pair in zip(data.columns.encoders, parts, strict=True)]
-    return _summaries(data.columns, seen)
+def _summaries_of_data(data: TrainingData, columns: Columns) -> tuple[ColumnSummary, ...]:
+    ends = np.cumsum([len(each.features(0)) for each in data.columns.encoders]).tolist()
+    places = pairwise([0, *ends])
+    seen = [
+        _seen(encoder, data, start, end)
+        for encoder, (start, end) in zip(data.columns.encoders, places, strict=True)
+    ]
+    return _summaries(columns, seen)
 
 
-def _seen(encoder: Encoder, encoded: Array) -> dict[str, Any]:
-    """What a file has of a column, from its features (n, k)."""
+def _seen(encoder: Encoder, data: TrainingData, start: int, end: int) -> dict[str, Any]:
+    """What a file has of a column, whose features are those from `start` to `end`."""
     if isinstance(encoder, LeftOutEncoder):
         return dict.fromkeys(STORED_OF_COLUMNS)
     if isinstance(encoder, CategoryEncoder):
-        return {"missing": len(encoded) - sum(encoder.counts), "low": None, "high": None}
-    missing = int(encoded[:, -1].sum()) if encoder.gaps else 0
+        # Of rows with a known category, one of these features is 1, whichever rows counted them.
+        known = data.encoded.total[start : start + min(encoder.one_hot + 1, len(encoder.labels))]
+        return {"missing": data.n_rows - int(known.sum()), "low": None, "high": None}
+    missing = int(data.encoded.total[end - 1]) if encoder.gaps else 0
     if encoder.kind not in NUMERIC_KINDS:
         return {"missing": missing, "low": None, "high": None}
     # Where a value is missing stands the median, which is no smaller or larger than the others.
-    low, high = (float(end) for end in (encoded[:, 0].min(), encoded[:, 0].max()))
+    low, high = (float(ends[start]) for ends in (data.encoded.low, data.encoded.high))
     return {"missing": missing, "low": low, "high": high}
 
 
@@ -252,5 +257,7 @@ def _in_words(encoder: Encoder) -> dict[str, Any]:
         made = ", ".join(["elapsed days", *encoder.parts])
         clock = "" if encoder.zone is None else f" ({encoder.zone})"
         return {"low": low, "high": high, "remark": f"as {made}{clock}"}
+    if isinstance(encoder, CategoryEncoder):
+        return {} if encoder.means is None else {"remark": "as frequency, mean target and effect"}
     remarks = {"time": "as seconds since midnight", "duration": "in seconds"}
     return {"remark": remarks[encoder.kind]} if encoder.kind in remarks else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from softbins.tabular.defaults import DEFAULTS, ScalingKind
 
 Array = NDArray[np.float64]
+Features = NDArray[np.floating]
 
 MAX_ROBUST_VALUE = DEFAULTS.columns.max_robust_value
 MAX_FLOAT64 = np.finfo(np.float64).max
@@ -40,25 +42,36 @@ class Scaling:
     limit: float = math.inf
 
     @classmethod
-    def fit(cls, features: Array, kind: ScalingKind) -> Scaling:
+    def fit(cls, features: Features, kind: ScalingKind) -> Scaling:
         """Learn a scaling of that kind from features (n, d)."""
         if kind not in get_args(ScalingKind):
             raise ValueError(f"scaling: expected 'robust' or 'standard', got {kind!r}")
         return cls.robust(features) if kind == "robust" else cls.standard(features)
 
     @classmethod
-    def standard(cls, features: Array) -> Scaling:
+    def empty(cls, kind: ScalingKind) -> Scaling:
+        """A scaling of that kind for no features."""
+        return cls.fit(np.empty((1, 0)), kind)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Scaling]) -> Scaling:
+        """The scaling of several features, from those of some at a time."""
+        centers, scales = zip(*((part.center, part.scale) for part in parts), strict=True)
+        return cls(np.concatenate(centers), np.concatenate(scales), parts[0].limit)
+
+    @classmethod
+    def standard(cls, features: Features) -> Scaling:
         """Subtract the mean; networks divide by the standard deviation themselves.
 
         The scale is the power of two above the largest distance from the mean, which float32 holds
         whatever the unit is, and which changes no bit of a standardized feature.
         """
-        center = features.mean(axis=0)
+        center = features.mean(axis=0, dtype=np.float64)
         largest = np.maximum(features.max(axis=0) - center, center - features.min(axis=0))
         return cls(center, np.where(largest > 0, np.ldexp(1.0, np.frexp(largest)[1]), 1.0))
 
     @classmethod
-    def robust(cls, features: Array, limit: float = MAX_ROBUST_VALUE) -> Scaling:
+    def robust(cls, features: Features, limit: float = MAX_ROBUST_VALUE) -> Scaling:
         """Subtract the median, divide by the distance between the quartiles, and compress.
 
         Where the quartiles are equal, half of the range takes the place of their distance.
@@ -66,7 +79,7 @@ class Scaling:
         levels = (0.0, 0.25, 0.5, 0.75, 1.0)
         # The inverted CDF returns values that are there; the mean of two large ones may overflow.
         found = [np.quantile(column, levels, method="inverted_cdf") for column in features.T]
-        low, first, median, third, high = np.stack(found, 1)
+        low, first, median, third, high = np.array(found, dtype=np.float64).reshape(-1, 5).T
         with np.errstate(over="ignore"):
             scale = np.where(third > first, third - first, high / 2 - low / 2)
         return cls(median, np.where(scale > 0, scale.clip(max=MAX_FLOAT64), 1.0), limit)

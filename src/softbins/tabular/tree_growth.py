@@ -20,9 +20,10 @@ from softbins.tabular.defaults import TreeDefaults
 from softbins.tabular.folds import Folds
 from softbins.tabular.forest import Forest
 from softbins.tabular.jobs import number_of_jobs, run_tasks, scattered
+from softbins.tabular.tree_bins import Codes
 
 if TYPE_CHECKING:
-    from sklearn.ensemble import HistGradientBoostingRegressor
+    from softbins.tabular.binned_boosting import BinnedBoosting
 
 Array = NDArray[np.float64]
 
@@ -33,6 +34,7 @@ class GrownTrees:
 
     `held_out` are predictions for the judges of all folds in turn, `targets` the true values
     there, and `error` is the root of the mean squared error. `rounds` trees are in each ensemble.
+    `gains` is how much the splits of each feature lower the loss.
     """
 
     forest: Forest
@@ -40,6 +42,7 @@ class GrownTrees:
     targets: Array
     error: float
     rounds: int
+    gains: Array
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class EnsembleTask:
 
     rows: NDArray[np.int64]
     judges: NDArray[np.int64]
-    model: HistGradientBoostingRegressor
+    model: BinnedBoosting
     seconds: float
     min_rounds: int
     """Fewer rounds than these are none."""
@@ -91,7 +94,7 @@ def grow_trees(
 
     stop = Stop() if stop is None else stop
     tasks = _tasks(data, folds, seed, budget, defaults)
-    arrays = data.features, data.target, data.weight
+    arrays = data.encoded.codes, data.target, data.weight
     with scattered(arrays):
         grown = run_tasks(
             grow_ensemble,
@@ -115,27 +118,33 @@ def _grown_from_all_rows(
     data: TrainingData, tasks: Sequence[EnsembleTask], known: GrownTrees, budget: TreeBudget
 ) -> Forest:
     """A forest of as many rounds, from all rows, where no ensemble has learnt from some of them."""
-    x, y, weight = data.features, data.target, data.weight
+    codes, y, weight = data.encoded.codes, data.target, data.weight
+    assert codes is not None
     models = [task.model for task in tasks[-budget.ensembles :]]
     for model in models:
         model.set_params(loss="squared_error", max_iter=known.rounds)
-        model.fit(x, y, None if weight is None else weight / weight.mean())
+        model.fit(codes.T, y, None if weight is None else weight / weight.mean())
     return Forest.of(models, known.rounds)
 
 
 def _tasks(
     data: TrainingData, folds: Folds, seed: int, budget: TreeBudget, defaults: TreeDefaults
 ) -> list[EnsembleTask]:
+    bins = data.encoded.transform.tree_bins
+    assert bins is not None
     each = math.ceil(budget.ensembles / len(folds.parts))
     count = each * len(folds.parts)
     rounds_of_jobs = math.ceil(count / number_of_jobs(budget.n_jobs))
     tasks: list[EnsembleTask] = []
     for fold, judges in enumerate(folds.judges):
         rows = folds.rows_for(fold).numpy()
+        if data.is_on_disk:  # in random order, so that any of them will do
+            rows = rows[:: -(-len(rows) // defaults.max_rows_on_disk)]
         shape = (len(rows), data.features.shape[1])
         for _ in range(each):
             number = len(tasks)
             model = _model(shape, number, seed + number, budget.speedup, defaults)
+            model.bins = bins
             seconds = budget.max_seconds / rounds_of_jobs
             half = math.ceil(model.max_iter / 2)
             tasks.append(EnsembleTask(rows, judges.numpy(), model, seconds, half))
@@ -143,7 +152,7 @@ def _tasks(
 
 
 def grow_ensemble(
-    x: Array,
+    codes: Codes,
     y: Array,
     weight: Array | None,
     task: EnsembleTask,
@@ -152,6 +161,7 @@ def grow_ensemble(
 ) -> tuple[Any, Array] | None:
     """An ensemble, and its predictions for the judges after each round: (rounds, n).
 
+    It grows on the numbers of the features' bins, (features, n) in `codes`.
     None if there was too little time for it. All others are asked to stop then.
     """
     if stop.reached:
@@ -160,7 +170,7 @@ def grow_ensemble(
     weights = None if weight is None else weight[used] / weight[used].mean()
     model = task.model.set_params(loss=stoppable_loss(task, stop.within(task.seconds), weights))
     try:
-        model.fit(x[used], y[used], weights)
+        model.fit(np.take(codes, used, axis=1).T, y[used], weights)
     except OutOfTimeError:
         del model._in_fit
         if len(model._predictors) < task.min_rounds:
@@ -168,7 +178,7 @@ def grow_ensemble(
             return None
     model.set_params(loss="squared_error")
     model._loss = model._get_loss(weights)  # without the clock, which need not travel
-    return model, np.stack(list(model.staged_predict(x[task.judges])))
+    return model, model.staged_codes(np.take(codes, task.judges, axis=1).T)
 
 
 def stoppable_loss(task: EnsembleTask, stop: Stop, weight: Array | None) -> Any:
@@ -213,20 +223,35 @@ def _chosen_rounds(
     squared = np.square(predicted - y[index])
     errors = np.average(squared, 1, None if weight is None else weight[index])
     best = int(errors.argmin())
-    forest = Forest.of([model for model, _ in grown], best + 1)
-    return GrownTrees(forest, predicted[best], y[index], float(np.sqrt(errors[best])), best + 1)
+    models = [model for model, _ in grown]
+    return GrownTrees(
+        forest=Forest.of(models, best + 1),
+        held_out=predicted[best],
+        targets=y[index],
+        error=float(np.sqrt(errors[best])),
+        rounds=best + 1,
+        gains=_gains(models, best + 1),
+    )
+
+
+def _gains(models: Sequence[Any], rounds: int) -> Array:
+    """How much the splits of each feature lower the loss in the first `rounds` trees."""
+    nodes = np.concatenate([t[0].nodes for model in models for t in model._predictors[:rounds]])
+    splits = nodes[nodes["is_leaf"] == 0]
+    columns = int(models[0].n_features_in_)
+    return np.bincount(splits["feature_idx"], splits["gain"], columns).astype(np.float64)
 
 
 def _model(
     shape: tuple[int, ...], number: int, seed: int, speedup: int, defaults: TreeDefaults
-) -> HistGradientBoostingRegressor:
+) -> BinnedBoosting:
     """Ensemble of that number, for a table of that shape."""
-    from sklearn.ensemble import HistGradientBoostingRegressor  # which a prediction can do without
+    from softbins.tabular.binned_boosting import BinnedBoosting  # which a prediction can do without
 
     rows, columns = shape
     growth = next(growth for growth in defaults.growth if rows <= growth.max_rows)
     rounds = growth.rounds * defaults.wide_columns // max(columns, defaults.wide_columns)
-    return HistGradientBoostingRegressor(
+    return BinnedBoosting(
         learning_rate=growth.learning_rate * speedup,
         max_iter=max(rounds // speedup, 1),
         max_leaf_nodes=growth.max_leaf_nodes,

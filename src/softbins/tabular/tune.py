@@ -35,8 +35,10 @@ from softbins.tabular.ensemble import Workshop, group_tasks, member_groups
 from softbins.tabular.fit import (
     choose_bins,
     choose_blur,
+    choose_embedded,
     choose_objective,
     grow,
+    learn_from_targets,
     make_network,
     network_size,
 )
@@ -45,7 +47,6 @@ from softbins.tabular.hyperparameters import Hyperparameters
 from softbins.tabular.jobs import run_tasks, scattered
 from softbins.tabular.memory import check_size
 from softbins.tabular.objectives import histogram_objective
-from softbins.tabular.scaling import Scaling
 from softbins.tabular.targets import float_targets
 from softbins.tabular.tree_growth import GrownTrees
 from softbins.tabular.watch import Watch
@@ -76,6 +77,7 @@ def tune_table(data: TrainingData, chosen: Hyperparameters, seed: int, watch: Wa
     most = 1 + len(defaults.blur_factors) + len(defaults.weight_decays)
     check_size(network_size(data, chosen, most * defaults.folds), chosen.max_seconds)
     folds = _draw_folds(data, chosen, seed)
+    data = learn_from_targets(data, chosen, folds, seed, watch.stop)
     trees = grow(data, chosen, folds, seed, watch.stop)
     blur = None if chosen.blur is None else choose_blur(data, chosen, trees)
     tried = candidates(Candidate(blur, chosen.settings.weight_decay), defaults)
@@ -137,7 +139,7 @@ def _task(
     """All candidates, each as often as there are folds, and the table that they learn from."""
     members = [candidate for candidate in tried for _ in folds.parts]
     objective, settings = _objective(data, chosen, trees, members), _settings(chosen)
-    x = Scaling.fit(data.features, chosen.scaling)(data.features)
+    embedded = choose_embedded(data, chosen, trees)
     task = GroupTask(
         members=range(len(members)),
         seeds=[seed + fold for _ in tried for fold in range(len(folds.parts))],
@@ -145,10 +147,11 @@ def _task(
         validation=folds.held_out * len(tried),
         objective=objective,
         settings=settings,
-        make_network=partial(make_network, data.columns, chosen, objective.outputs),
+        make_network=partial(make_network, data.columns, chosen, embedded, objective.outputs),
         decays=torch.tensor([candidate.weight_decay for candidate in members]),
     )
-    return task, SharedTable.of(x, float_targets(data.target), data.weight, objective, settings)
+    y = float_targets(data.target)
+    return task, SharedTable.of(data.features, y, data.weight, objective, settings)
 
 
 def _train(workshop: Workshop, whole: GroupTask, chosen: Hyperparameters) -> TrainedEnsemble:

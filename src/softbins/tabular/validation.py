@@ -16,6 +16,8 @@ from softbins._core.checks import refuse_dates, weight_column
 from softbins._core.warnings import warn_user
 from softbins.tabular.columns import Columns, LeftOutEncoder
 from softbins.tabular.data import TrainingData
+from softbins.tabular.defaults import ScalingKind
+from softbins.tabular.encoding import encode_table
 from softbins.tabular.frames import HOW_TO_PASS_CATEGORIES, Array, as_frame, column_title
 from softbins.tabular.row_order import RowOrder
 from softbins.tabular.text_kind import REASONS
@@ -32,11 +34,14 @@ def training_data(
     y: Any,
     weight: ArrayLike | None,
     categorical_features: Any,
+    *,
+    scaling: ScalingKind = "standard",
+    trees: bool = False,
     **order: Any,
 ) -> TrainingData:
     """The rows that count, encoded; scikit-learn's checks write names of columns to `estimator`.
 
-    What `order` may be says `RowOrder.of`.
+    `trees` says whether trees will learn from them as well. What `order` may be says `RowOrder.of`.
     """
     listed = categorical_features is not None and not isinstance(categorical_features, str)
     _refuse_date_targets(y)
@@ -50,13 +55,15 @@ def training_data(
     # scikit-learn finds names in more kinds of tables.
     names = getattr(estimator, "feature_names_in_", None)
     columns = replace(columns, names=None if names is None else names.tolist())
-    _tell_what_is_left_out(columns)
+    tell_what_is_left_out(columns)
+    weighted = weights is not None
     return TrainingData(
         columns=columns,
-        features=columns.transform(X)[used],
+        encoded=encode_table(columns, X, used, scaling, trees=trees, weighted=weighted),
         target=target[used],
         weight=None if weights is None else weights[used],
         order=RowOrder.of(X, target, **order).rows(used) if order else RowOrder(),
+        codes={column: codes[used] for column, codes in columns.rare_codes(X).items()},
     )
 
 
@@ -95,6 +102,8 @@ def _checked(
         how = {"dtype": object, "ensure_all_finite": False}
     if reset:
         how["y_numeric"] = True
+        if kind in "biuf":
+            how["dtype"] = None  # numbers become float64 a block of rows at a time
     try:
         return validate_data(estimator, X, y, reset=reset, **how)
     except ValueError as error:
@@ -117,7 +126,7 @@ def dense(X: Any) -> Any:
     return X.toarray()
 
 
-def _tell_what_is_left_out(columns: Columns) -> None:
+def tell_what_is_left_out(columns: Columns) -> None:
     """Warn of columns of names or free text; raise if there are no others."""
     for index, encoder in enumerate(columns.encoders):
         if isinstance(encoder, LeftOutEncoder):

@@ -114,6 +114,7 @@ def test_every_patient_has_slices_in_order(rows):
     assert (np.diff(data.y)[same] > 0).all()
 
 
+@pytest.mark.slow
 def test_full_size_ct_is_the_default_and_resembles_the_real_one():
     data = ct()
     assert data.X.shape == (CT.n_rows, 384)

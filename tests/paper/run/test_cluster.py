@@ -52,6 +52,7 @@ def test_a_cluster_gives_the_same_records(cluster, tmp_path):
     assert len(ended) == 2
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_loses_nothing(cluster, tmp_path):
     scale = Scale("long", epoch_share=0.3, n_seeds=2, max_rows=1500, full_grids=False)
     runs = curve_runs("bike", "hl-gaussian", scale)

@@ -3,14 +3,17 @@
 import multiprocessing
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from softbins._core.model_file import read
+from softbins.cli.program import main
 from softbins.paper.run import training
 from softbins.paper.run.plan import (
     ARTEFACTS,
@@ -28,6 +31,7 @@ from softbins.paper.run.workers import run_all
 from softbins.paper.show.figures import make_figure
 from softbins.paper.show.paper_tables import main_table
 from softbins.paper.show.report import write_report
+from tests.forked import in_a_fork
 from tests.paper.run.running import contents, wait_for
 
 
@@ -84,7 +88,7 @@ def test_two_processes_on_one_store_share_the_work_and_heal_it_once(tmp_path, sc
     damaged[0].parent.mkdir(parents=True)
     for path in damaged:
         path.write_text("garbage")
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # which has imported everything already
     processes = [
         context.Process(
             target=_run_in_background, args=(tmp_path / "shared", runs, tmp_path / name)
@@ -189,22 +193,21 @@ def test_an_unwritable_folder_is_a_clear_error(tmp_path, scale):
         run_all(method_runs("bike", "linear", scale), Store(blocked / "store"))
 
 
-FULL_DISK = """
-import resource, signal, sys
-from softbins.cli.program import main
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
-main(["paper", "run", "bins", "--scale", "demo", "--workers", "1", "--store", sys.argv[1]])
-"""
+def run_on_a_full_disk(folder):
+    """The exit code and the messages where no file may grow beyond 200 bytes."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+    options = ["--scale", "demo", "--workers", "1", "--store", str(folder)]
+    done = CliRunner().invoke(main, ["paper", "run", "bins", *options])
+    return done.exit_code, done.stderr
 
 
-def test_a_disk_that_takes_no_more_is_one_line_and_loses_nothing(store, monkeypatch):
-    """No file may grow beyond 200 bytes, which is how a process meets a full disk or quota."""
-    command = [sys.executable, "-c", FULL_DISK, str(store.folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "cannot write (File too large); nothing was changed; free some space" in done.stderr
+def test_a_disk_that_takes_no_more_is_one_line_and_loses_nothing(store):
+    """This is how a process meets a full disk or quota."""
+    exit_code, said = in_a_fork(run_on_a_full_disk, store.folder)
+    assert exit_code == 2
+    assert said.count("\n") == 1
+    assert "cannot write (File too large); nothing was changed; free some space" in said
     left = [path for path in store.folder.rglob("*") if path.is_file() and path.suffix == ".json"]
     assert left == []
 

@@ -24,6 +24,7 @@ from softbins.cli.options import (
     probabilities,
 )
 from softbins.cli.output_files import check_not_an_input
+from softbins.cli.parquet_folders import predict_folder
 from softbins.cli.reading import Reading
 from softbins.cli.reading_options import column_names, reading_options
 from softbins.cli.table_columns import check_present
@@ -40,6 +41,7 @@ COVERAGE = 0.9
         "predict houses.model new.csv -o predicted.csv",
         "predict houses.model new.csv -o predicted.parquet --interval 0.9 --keep id,town",
         "predict houses.model new.csv -o - --output median --quantiles 0.1,0.5,0.9",
+        "predict houses.model years/ -o predicted.parquet",
         "predict houses.model size=80 town=A",
     )
 )
@@ -75,7 +77,8 @@ def predict(
     """Predict every row of DATA with a saved MODEL, or one row that is given by its fields.
 
     The columns are found by name, in any order; columns that the model does not know are ignored.
-    DATA may be - for standard input. One row is shown with its density, unless -o is given.
+    DATA may be - for standard input, or a folder of Parquet files, which are predicted a batch at a
+    time. One row is shown with its density, unless -o is given.
     """
     rows = file_or_fields(data)
     if path is None and isinstance(rows, Path):
@@ -87,6 +90,9 @@ def predict(
     if path is not None:
         check_not_an_input(path, model, *([rows] if isinstance(rows, Path) else []))
     fitted = softbins.load(model).set_params(n_jobs=n_jobs or ALL_CORES)
+    if isinstance(rows, Path) and rows.is_dir():
+        _predict_folder(fitted, rows, path, reading, keep, keep_all, options)
+        return
     x, frame = _rows(rows, fitted, reading)
     if path is None:
         click.echo(_one_row_text(fitted, x, options))
@@ -95,13 +101,32 @@ def predict(
         _write(_prediction_table(fitted, x, frame, kept, options), path)
 
 
+def _predict_folder(
+    model: Any,
+    folder: Path,
+    path: str | Path | None,
+    reading: Reading,
+    keep: tuple[str, ...] | None,
+    keep_all: bool,
+    options: dict[str, Any],
+) -> None:
+    """Predict Parquet files a batch at a time, to one Parquet file."""
+
+    def table_of(x: Any, frame: Any) -> Any:
+        kept = list(frame.columns) if keep_all else list(keep or ())
+        return _prediction_table(model, x, frame, kept, options)
+
+    count = predict_folder(folder, model, Path(str(path)), reading, table_of)
+    click.echo(f"wrote {count} predictions to {path}", err=True)
+
+
 def _rows(rows: Path | dict[str, str], model: Any, reading: Reading) -> tuple[Any, Any]:
     """The features that a model takes, and the table that they come from."""
     if isinstance(rows, Path):
         return read_features(rows, model, reading)
-    x, frame, gaps = one_row_features(rows, model, reading.decimal)
-    if gaps:
-        click.echo(f"not given, and taken for gaps: {', '.join(gaps)}", err=True)
+    x, frame, remarks = one_row_features(rows, model, reading.decimal)
+    for remark in remarks:
+        click.echo(remark, err=True)
     return x, frame
 
 

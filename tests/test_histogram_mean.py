@@ -1,4 +1,4 @@
-"""Histogram.with_mean: all is shifted by one distance, but not over either end of the bins."""
+"""Histogram.with_mean: odds are divided by one number, and no quantile moves much farther."""
 
 import math
 
@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softbins import Bins, Histogram
+from softbins._core.move_to_mean import FREE_SHARE, moved_to_mean
 from tests.instances import BINS
 
 # One has 12 orders of magnitude between its narrowest and its widest bin.
@@ -54,11 +55,12 @@ def moments(histogram):
 # Golden numbers
 
 
-def test_golden_shift_by_half_a_bin():
-    # All of [1, 2] moves to [1.5, 2.5].
-    histogram = Histogram(Bins.uniform(0.0, 4.0, 4), probs=exact([0.0, 1.0, 0.0, 0.0]))
-    moved = histogram.with_mean(exact(2.0))
-    assert moved.probs.tolist() == pytest.approx([0.0, 0.5, 0.5, 0.0], abs=1e-9)
+def test_golden_odds():
+    # Odds below the edges are 1/3, 1 and 3. Divided by 2 they are 1/6, 1/2 and 3/2.
+    histogram = Histogram(Bins.uniform(0.0, 4.0, 4), probs=exact([0.25, 0.25, 0.25, 0.25]))
+    below = [1 / 7, 1 / 3, 3 / 5]
+    moved = histogram.with_mean(exact(3.5 - sum(below)))
+    assert moved.probs.cumsum(-1)[:3].tolist() == pytest.approx(below, abs=1e-9)
 
 
 def test_golden_unequal_bins():
@@ -75,11 +77,13 @@ def test_golden_at_an_end():
 
 
 def test_golden_atom():
-    # The mean of [1, 2] rises by 0.5 like the whole, to 2; then 5/8 of 2 and 3/8 of the atom at 0.
+    # The odds of the atom at 0 and of what lies left of 2 and 3 are 1, 3 and infinite. Divided by
+    # 2 they are 1/2 and 3/2: probabilities 1/3, 4/15 and 2/5. What is beside the atom, between 1
+    # and 3, has a mean of 2.1 then; of its own two bins this makes 2/5 and 3/5 as well.
     bins = Bins.uniform(0.0, 4.0, 4).with_atoms([0.0])
-    histogram = Histogram(bins, probs=exact([0.5, 0.0, 0.5, 0.0, 0.0]))
-    moved = histogram.with_mean(exact(1.25))
-    assert moved.probs.tolist() == pytest.approx([0.375, 0.0, 0.3125, 0.3125, 0.0], abs=1e-8)
+    histogram = Histogram(bins, probs=exact([0.5, 0.0, 0.25, 0.25, 0.0]))
+    moved = histogram.with_mean(exact(4 / 15 * 1.5 + 2 / 5 * 2.5))
+    assert moved.probs.tolist() == pytest.approx([1 / 3, 0.0, 4 / 15, 2 / 5, 0.0], abs=2e-4)
 
 
 # The mean
@@ -139,28 +143,59 @@ def test_any_histogram_takes_any_mean(histogram, share):
 # The shift
 
 
-def test_the_middle_is_shifted_and_what_was_possible_stays_possible():
+def test_odds_are_divided_by_one_number_and_what_was_possible_stays_possible():
     bins = Bins.uniform(0.0, 100.0, 400)
     histogram = Histogram(bins, logits=-((bins.centers - 30) ** 2) / (2 * 8.0**2))
-    levels = torch.linspace(0.06, 0.94, 45).double()
-    for by in (-4.0, 5.0):
+    for by in (-2.0, 3.0):
         moved = histogram.with_mean(histogram.mean + by)
-        away = moved.icdf(levels) - histogram.icdf(levels)
-        assert (away - away[0]).abs().max() < 1e-6 + bins.step
+        before, after = (
+            torch.special.logit(h.probs.cumsum(-1)[60:200]) for h in (histogram, moved)
+        )
+        assert (before - after).std() < 1e-6
         assert (moved.probs > 0).all()
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(histograms(), st.floats(0.0, 1.0))
-def test_nothing_moves_farther_than_the_mean_but_for_the_width_of_bins(histogram, share):
+def test_little_moves_farther_than_the_mean_and_an_interquartile_range(histogram, share):
     (wanted,) = means_at(histogram.bins, [share])
-    moved, levels = histogram.with_mean(wanted), torch.linspace(0.01, 0.99, 99).double()
-    away = (moved.icdf(levels) - histogram.icdf(levels)).abs()
-    ends = histogram.icdf(exact([0.0, 1.0]))
-    room = (ends - exact([histogram.bins.low, histogram.bins.high])).abs().min()
-    distance = (wanted - histogram.mean).abs()
-    if distance < room:  # otherwise an end stops some, and the rest has to make up for it
-        assert (away <= distance + 2 * histogram.bins.widths.max()).all()
+    levels = torch.linspace(0.0005, 0.9995, 401).double()
+    moved = moved_to_mean(histogram.probs[None], histogram.bins, wanted[None], is_exact=False)
+    away = Histogram(histogram.bins, probs=moved[0]).quantile(levels) - histogram.quantile(levels)
+    first, third = histogram.quantile([0.25, 0.75])
+    # Within a bin all is even again.
+    limit = (wanted - histogram.mean).abs() + third - first + 2 * histogram.bins.widths.max()
+    assert (away.abs() <= limit * (1 + 1e-9)).all()
+
+
+def test_two_peaks_change_their_weights_and_stay_where_they_are():
+    bins = Bins.uniform(-5.0, 5.0, 400)
+    peaks = torch.exp(-((bins.centers.abs() - 2) ** 2) / (2 * 0.2**2))
+    moved = Histogram(bins, probs=peaks).with_mean(exact(0.4))
+    right = bins.centers > 0
+    # By 4, from peak to peak, is a little farther than most may go.
+    assert 0.55 < moved.probs[right].sum().item() < 0.65
+    assert (moved.quantile([0.1, 0.9]).abs() - 2).abs().max() < 0.3
+
+
+def test_far_from_its_mean_a_histogram_is_shifted():
+    bins = Bins.uniform(0.0, 100.0, 400)
+    histogram = Histogram(bins, logits=-((bins.centers - 30) ** 2) / (2 * 2.0**2))
+    moved = histogram.with_mean(exact(60.0))
+    levels = torch.linspace(0.01, 0.99, 45).double()
+    away = moved.quantile(levels) - histogram.quantile(levels)
+    assert (away - 30).abs().max() < 0.05
+    assert moved.cdf(exact(80.0)).item() > 1 - 1e-3
+
+
+def test_a_heavy_tail_does_not_run_away():
+    """As an exponential tilt would have it: a thousandth far out, and a mean that lies apart."""
+    bins = Bins.uniform(0.0, 1000.0, 500)
+    logits = torch.logaddexp(-((bins.centers - 60) ** 2) / (2 * 15.0**2), exact(-11.0))
+    histogram = Histogram(bins, logits=logits)
+    moved = histogram.with_mean(histogram.mean + 80)
+    assert (1 - moved.cdf(exact(600.0))).item() < 1 - histogram.cdf(exact(400.0)).item() + 1e-3
+    assert moved.quantile(0.95).item() < 200
 
 
 @settings(max_examples=40)
@@ -192,22 +227,13 @@ def test_its_own_mean_changes_nothing(grid):
 
 
 @settings(max_examples=40)
-@given(histograms(), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-def test_a_larger_mean_moves_probability_to_the_right_everywhere(histogram, one, other):
-    means = means_at(histogram.bins, sorted([one, other]))
-    left, right = (histogram.with_mean(mean).probs.cumsum(-1) for mean in means)
-    assert (right <= left + 1e-6).all()
-
-
-def test_a_fine_gaussian_is_shifted():
-    bins = Bins.uniform(0.0, 1.0, 200)
-    means = torch.linspace(0.34, 0.46, 9).double()
-    histogram = Histogram(bins, logits=-((bins.centers - 0.4) ** 2) / (2 * 0.03**2))
-    shifted = histogram.expand((9,)).with_mean(means)
-    expected = Histogram(bins, logits=-((bins.centers - means.unsqueeze(-1)) ** 2) / (2 * 0.03**2))
-    # A shift by less than a bin mixes neighbors, and tails are stretched a little.
-    torch.testing.assert_close(shifted.probs, expected.probs, rtol=0, atol=4e-3)
-    torch.testing.assert_close(shifted.variance, histogram.variance.expand(9), rtol=0.15, atol=0)
+@given(histograms(), st.floats(0.0, 1.0))
+def test_a_larger_mean_moves_probability_to_the_right_everywhere(histogram, share):
+    (wanted,) = means_at(histogram.bins, [share])
+    moved = histogram.with_mean(wanted)
+    direction = torch.sign(wanted - histogram.mean)
+    change = direction * (moved.probs.cumsum(-1) - histogram.probs.cumsum(-1))
+    assert (change <= FREE_SHARE + 1e-9).all()
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(1e-30, 0.0), (1e30, 0.0), (3.0, -7.0), (1.0, 1e9)])
@@ -263,15 +289,6 @@ def test_a_mean_in_float32_is_taken():
     torch.testing.assert_close(histogram.with_mean(wanted).mean, wanted)
 
 
-def test_whole_bins_are_moved_as_they_are_with_room_beside_them():
-    probs = torch.zeros(40).double()
-    probs[19:23] = torch.tensor([0.2, 0.0, 0.5, 0.3]).double()
-    histogram = Histogram(Bins.uniform(0.0, 40.0, 40), probs=probs)
-    for by in (-1, 1, 2):
-        moved = histogram.with_mean(histogram.mean + by)
-        torch.testing.assert_close(moved.probs, probs.roll(by), rtol=0, atol=1e-7)
-
-
 def test_a_mean_beyond_what_is_not_empty_fills_bins_after_all():
     histogram = Histogram(Bins.uniform(0.0, 4.0, 4), probs=torch.tensor([0.5, 0.5, 0.0, 0.0]))
     moved = histogram.with_mean(torch.tensor(3.0))
@@ -306,7 +323,7 @@ def test_an_atom_at_the_lower_end_has_less_the_larger_the_mean():
     histogram = Histogram(bins, logits=torch.randn(bins.count).double()).expand((40,))
     moved = histogram.with_mean(torch.linspace(0.5, 9.0, 40).double())
     assert (moved.prob(0.0).diff() < 1e-12).all()
-    assert moved.prob(0.0)[0] > 0.1 > 1e-6 > moved.prob(0.0)[-1]
+    assert moved.prob(0.0)[0] > 0.1 > 1e-3 > moved.prob(0.0)[-1]
 
 
 def test_a_small_change_of_the_mean_changes_atoms_little():

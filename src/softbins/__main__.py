@@ -1,0 +1,5 @@
+"""`python -m softbins` is the command `softbins`."""
+
+from softbins.cli import main
+
+main()
