@@ -83,6 +83,7 @@ VARIANTS = (
         "calibration",
         replaced={"softbins.tabular.aggregate.fit_calibration": lambda *_: None},
     ),
+    Variant("tilt", defaults=_with("calibration", max_tilt=0.0)),
     Variant(
         "spikes and whole numbers",
         defaults=_with("support", min_share=2.0, min_end_share=2.0, max_values=1),

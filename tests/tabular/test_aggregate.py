@@ -271,7 +271,7 @@ def test_some_rows_at_a_time_give_what_all_at_once_give(rows, monkeypatch):
             {size} if size < 300 else set()
         )
         means = torch.cat([finish.mean(chunk) for chunk in chunks])
-        found.append((means, finish.calibration.before, finish.calibration.after))
+        found.append((means, finish.calibration.map.before, finish.calibration.map.after))
     for some, whole in zip(*found, strict=True):
         torch.testing.assert_close(torch.as_tensor(some), torch.as_tensor(whole))
 

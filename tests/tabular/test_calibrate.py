@@ -7,6 +7,7 @@ import torch
 from softbins import Bins, Histogram, scores
 from softbins._core.calibrator import LogOddsMap
 from softbins.tabular.calibrate import (
+    Calibration,
     HeldOut,
     calibrated,
     fit_calibration,
@@ -16,7 +17,8 @@ from softbins.tabular.calibrate import (
 )
 
 BINS = Bins.uniform(-12.0, 12.0, 96)
-IDENTITY = LogOddsMap((-1.0, 1.0), (-1.0, 1.0))
+IDENTITY = Calibration(LogOddsMap((-1.0, 1.0), (-1.0, 1.0)))
+MAX_TILT = 0.5
 
 
 def gaussians(mean, deviation=1.0, bins=BINS):
@@ -40,7 +42,9 @@ def test_quantiles_hold_after_the_move_to_another_mean(deviation, away):
     """Histograms stand elsewhere and have another width, and are moved to the right mean."""
     mean, y = simulated(2000)
     raw = gaussians(mean + away, deviation)
-    found = fit_calibration([HeldOut.of(raw, mean, y, 1.0, False)], np.ones(2000), rounds=3)
+    found = fit_calibration(
+        [HeldOut.of(raw, mean, y, 1.0, False)], np.ones(2000), rounds=3, max_tilt=MAX_TILT
+    )
     mean, y = simulated(2000, seed=1)
     predicted = calibrated(gaussians(mean + away, deviation), mean, found)
     assert distance_from_uniform(scores.pit(predicted, y)) < 0.06
@@ -52,14 +56,14 @@ def test_errors_that_count_more_make_distributions_wider():
     widths = []
     for error in (1.0, 1.3):
         rows = HeldOut.of(gaussians(mean), mean, y, error, False)
-        found = fit_calibration([rows], np.ones(3000), rounds=3)
+        found = fit_calibration([rows], np.ones(3000), rounds=3, max_tilt=MAX_TILT)
         widths.append(calibrated(gaussians(mean), mean, found).stddev.mean().item())
     assert widths[1] == pytest.approx(1.3 * widths[0], rel=0.03)
 
 
 def test_a_map_that_is_updated_again_and_again_stays_as_it_should_be():
     """Forecasts that are right, and 100 updates by 24 rows: nothing becomes wider by and by."""
-    found, rows, held = LogOddsMap((-6.0, 6.0), (-6.0, 6.0)), 400.0, []
+    found, rows, held = Calibration(LogOddsMap((-6.0, 6.0), (-6.0, 6.0))), 400.0, []
     for day in range(100):
         mean, y = simulated(24, seed=day)
         low, high = calibrated(gaussians(mean), mean, found).interval(0.9)
@@ -82,8 +86,11 @@ def test_parts_together_give_what_all_at_once_give():
     pieces = [slice(0, 1), slice(1, 60), slice(60, 100)]
     parts = [HeldOut.of(gaussians(mean[p]), mean[p], y[p], 1.0, False) for p in pieces]
     whole = [HeldOut.of(gaussians(mean), mean, y, 1.0, False)]
-    one, other = (fit_calibration(rows, np.ones(100), rounds=2) for rows in (parts, whole))
-    assert one.before == pytest.approx(other.before)
+    one, other = (
+        fit_calibration(rows, np.ones(100), rounds=2, max_tilt=MAX_TILT) for rows in (parts, whole)
+    )
+    assert one.map.before == pytest.approx(other.map.before)
+    assert one.max_tilt == other.max_tilt
 
 
 def test_targets_at_atoms_stay_there():
@@ -99,7 +106,7 @@ def test_targets_at_atoms_stay_there():
 def test_a_value_of_a_lattice_is_its_cell():
     cells = Bins.uniform(-0.5, 5.5, 6)
     y = torch.tensor([0.0, 3.0], dtype=torch.float64)
-    rows = HeldOut.of(Histogram(cells, logits=torch.zeros(2, 6)), y, y, 1.0, True)
+    rows = HeldOut.of(Histogram(cells, logits=torch.zeros(2, 6).double()), y, y, 1.0, True)
     assert (rows.low.tolist(), rows.high.tolist()) == ([-0.5, 2.5], [0.5, 3.5])
 
 

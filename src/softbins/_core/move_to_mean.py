@@ -31,35 +31,34 @@ ROUNDING = 1e-15
 TINY = torch.finfo(torch.float64).tiny
 
 
-def moved_to_mean(probs: Tensor, bins: Bins, mean: Tensor, is_exact: bool = True) -> Tensor:
+def moved_to_mean(probs: Tensor, bins: Bins, mean: Tensor) -> Tensor:
     """Probabilities (n, k) in float64, moved along the bins until they have the means (n,).
 
-    Where an end of the bins is in the way, a mean is left short of the wanted one unless it
-    `is_exact`. Atoms stay where they are, and have what the new odds leave them.
+    Atoms stay where they are, and have what the new odds leave them.
     """
     wanted = mean.clamp(bins.centers[0], bins.centers[-1])
     if bins.atoms is None:
-        return _moved(probs, bins.edges, wanted, is_exact)
+        return _moved(probs, bins.edges, wanted)
     parts = atom_parts(bins)
     inner = _inner(Cumulative.of(probs))
     by = _Search.of(inner, bins.centers, wanted).run()
     wide, atoms = parts.split(_masses(_divided(inner, by)))
     aim = (_normalized(wide) * _centers(parts.edges)).sum(-1)
-    moved = _moved(_normalized(parts.split(probs)[0]), parts.edges, aim, is_exact)
+    moved = _moved(_normalized(parts.split(probs)[0]), parts.edges, aim)
     return parts.joined(wide.sum(-1, keepdim=True) * moved, atoms)
 
 
-def _moved(probs: Tensor, edges: Tensor, wanted: Tensor, is_exact: bool) -> Tensor:
-    """The probabilities on bins with width, of which quantiles move about as far as the mean."""
+def _moved(probs: Tensor, edges: Tensor, wanted: Tensor) -> Tensor:
+    """The probabilities on bins with width, of which quantiles move about as far as the mean.
+
+    Where an end of the bins is in the way, so that the mean would fall short, they move farther.
+    """
     cumulative = Cumulative.of(probs)
     inner = _inner(cumulative)
     search = _Search.of(inner, _centers(edges), wanted)
     limits = _Limits.of(cumulative, edges, search.gap(inner.below))
-    limited = search.within(limits)
-    if is_exact:
-        limits = limits.without(limited.start != 0)
-        limited = search.within(limits)
-    return _masses(limits.applied(_divided(inner, limited.run())))
+    limits = limits.without(search.within(limits).start != 0)
+    return _masses(limits.applied(_divided(inner, search.within(limits).run())))
 
 
 def _inner(cumulative: Cumulative) -> Cumulative:

@@ -18,11 +18,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softbins._core.calibrator import LogOddsMap
 from softbins.histogram import Histogram
 from softbins.nn.objectives import Objective
 from softbins.tabular.blend import learn_shares
 from softbins.tabular.calibrate import (
+    Calibration,
     HeldOut,
     calibrated,
     fit_calibration,
@@ -82,16 +82,15 @@ class Aggregator:
     """Turns outputs of members and partners into one distribution for each row.
 
     `shares` are the weights of partners in the mean, networks have the rest, and `offset` is added
-    to it. Bins are cut
-    into `bin_splits` parts, cumulative probabilities mapped by `calibration`, and histograms moved
-    to the mean. If `is_lattice`, bins are cells about the only values that there are. `rows`
+    to it. Bins are cut into `bin_splits` parts, histograms moved to the mean, and made honest by
+    `calibration`. If `is_lattice`, bins are cells about the only values that there are. `rows`
     held-out rows have told all this, or fewer where older ones are forgotten.
     """
 
     objective: Objective = field(compare=False)
     shares: Mapping[str, float]
     bin_splits: int
-    calibration: LogOddsMap | None = None
+    calibration: Calibration | None = None
     is_lattice: bool = False
     rows: float = 0
     offset: float = 0.0
@@ -166,7 +165,8 @@ class Aggregator:
             HeldOut.of(self._raw(chunk), self.mean(chunk), target, error, self.is_lattice)
             for chunk, target in pairs
         ]
-        return replace(self, calibration=fit_calibration(parts, weights, defaults.rounds))
+        found = fit_calibration(parts, weights, defaults.rounds, defaults.max_tilt)
+        return replace(self, calibration=found)
 
     def recalibrated(
         self, chunks: Sequence[Outputs], y: Tensor, half_life: float | None
@@ -233,18 +233,18 @@ class Aggregator:
             "is_lattice": self.is_lattice,
             "rows": self.rows,
             "offset": self.offset,
-            "calibration": own and {"before": list(own.before), "after": list(own.after)},
+            "calibration": own and own.to_json(),
         }
 
     @classmethod
     def from_json(cls, objective: Objective, header: dict[str, Any]) -> Aggregator:
         """What `to_json` gave."""
-        knots = header["calibration"]
+        own = header["calibration"]
         return cls(
             objective=objective,
             shares=header["shares"],
             bin_splits=header["bin_splits"],
-            calibration=knots and LogOddsMap(tuple(knots["before"]), tuple(knots["after"])),
+            calibration=own and Calibration.from_json(own),
             is_lattice=header["is_lattice"],
             rows=header["rows"],
             offset=header.get("offset", 0.0),

@@ -1,15 +1,20 @@
-"""How histograms of a table become honest: a map of their cumulative probabilities, then a move.
+"""How histograms of a table become honest: a move, a map of cumulative probabilities, a move back.
 
-The map comes from held-out rows. The move to the mean that members and partners agree on comes
-after it and changes where targets lie: a first map knows nothing of it, and the next rounds find
-both together.
+Histograms are moved to the mean that members and partners agree on. The map comes from held-out
+rows, and may change the mean, which is restored. That changes a little where targets lie, so that
+both are found together, in a few rounds.
+
+A mean that a map has changed by what it did to heavy tails is restored there, by a tilt. One that
+it has changed by making histograms narrow about another place is restored by a move. Held-out rows
+tell which of the two suits a table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +29,7 @@ from softbins._core.calibrator import (
     log_odds_at,
     spread,
 )
-from softbins._core.move_to_mean import moved_to_mean
+from softbins._core.tilt import tilted_towards_mean
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 
@@ -33,22 +38,47 @@ Array = NDArray[np.float64]
 POINTS_OF_A_MAP = 200  # that stand for the rows which a map was made of
 
 
-def calibrated(raw: Histogram, mean: Tensor, calibration: LogOddsMap | None) -> Histogram:
-    """The histograms after the map, if there is one, and moved to their means."""
-    if calibration is not None:
-        raw = histogram_of_log_odds(raw, calibration(edge_log_odds(raw)))
-    moved = moved_to_mean(raw.probs, raw.bins, mean, is_exact=False)
-    return Histogram(raw.bins, probs=moved)
+@dataclass(frozen=True)
+class Calibration:
+    """The map of a table, and how far a tilt may go before a move restores the mean: 0 is none."""
+
+    map: LogOddsMap
+    max_tilt: float = 0.0
+
+    def __call__(self, moved: Histogram, mean: Tensor) -> Histogram:
+        """Histograms that were moved to their means after the map, with these means again."""
+        honest = histogram_of_log_odds(moved, self.map(edge_log_odds(moved)))
+        if self.max_tilt > 0:
+            tilted = tilted_towards_mean(honest.probs, honest.bins, mean, self.max_tilt)
+            honest = Histogram(honest.bins, probs=tilted)
+        return honest.with_mean(mean)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers, for the header of a model file."""
+        knots = {"before": list(self.map.before), "after": list(self.map.after)}
+        return knots | {"max_tilt": self.max_tilt}
+
+    @classmethod
+    def from_json(cls, header: dict[str, Any]) -> Calibration:
+        """What `to_json` gave, or an earlier version that knew no tilt."""
+        knots = LogOddsMap(tuple(header["before"]), tuple(header["after"]))
+        return cls(knots, header.get("max_tilt", 0.0))
+
+
+def calibrated(raw: Histogram, mean: Tensor, calibration: Calibration | None) -> Histogram:
+    """The histograms moved to their means and then, if they can be, calibrated."""
+    moved = raw.with_mean(mean)
+    return moved if calibration is None else calibration(moved, mean)
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out rows: raw histograms, the means they are moved to, and where their targets lie.
+    """Held-out rows: histograms moved to their means, these, and where their targets lie.
 
     A target is a point, with `low` = `high`, or the cell that stands for a value of a lattice.
     """
 
-    raw: Histogram
+    moved: Histogram
     mean: Tensor
     low: Tensor
     high: Tensor
@@ -61,18 +91,26 @@ class HeldOut:
         ends = (mean + error * (y + side * half - mean) for side in (-1, 1))
         low, high = (end.clamp(bins.low, bins.high) for end in ends)
         at_atom = is_at_atom(bins, y)
-        return cls(raw, mean, torch.where(at_atom, y, low), torch.where(at_atom, y, high))
+        moved = raw.with_mean(mean)
+        return cls(moved, mean, torch.where(at_atom, y, low), torch.where(at_atom, y, high))
 
-    def points(self, calibration: LogOddsMap | None) -> Array:
-        """Log odds (n, m) of where targets lie in the raw histograms.
+    def points(self, calibration: Calibration | None) -> Array:
+        """Log odds (n, m) of where targets lie in the moved histograms.
 
-        They are found in the calibrated ones, if there is a map, and taken back through it.
+        They are found in the calibrated ones and taken back through the map.
         """
-        is_known = calibration is not None
-        predicted = calibrated(self.raw, self.mean, calibration) if is_known else self.raw
+        predicted = self._calibrated(calibration)
         low, high = log_odds_at(predicted, self.low)[0], log_odds_at(predicted, self.high)[1]
         found = torch.from_numpy(spread(low, high))
-        return (found if calibration is None else calibration.inverse(found)).numpy()
+        return (found if calibration is None else calibration.map.inverse(found)).numpy()
+
+    def crps(self, calibration: Calibration) -> Array:
+        """The score (n,) of the calibrated histograms, at targets or the middles of their cells."""
+        found: Array = self._calibrated(calibration).crps((self.low + self.high) / 2).numpy()
+        return found
+
+    def _calibrated(self, calibration: Calibration | None) -> Histogram:
+        return self.moved if calibration is None else calibration(self.moved, self.mean)
 
 
 def is_at_atom(bins: Bins, y: Tensor) -> Tensor:
@@ -83,33 +121,42 @@ def is_at_atom(bins: Bins, y: Tensor) -> Tensor:
     return bins.atoms[index] & (y == bins.edges[index])
 
 
-def fit_calibration(parts: Sequence[HeldOut], weight: Array, rounds: int) -> LogOddsMap:
-    """The map after which, and after the move to the mean, held-out targets lie as they should."""
-    found: LogOddsMap | None = None
+def fit_calibration(
+    parts: Sequence[HeldOut], weight: Array, rounds: int, max_tilt: float
+) -> Calibration:
+    """The calibration with the better score of held-out rows: with a tilt, or without one."""
+    found = [_fitted(parts, weight, rounds, limit) for limit in {0.0: None, max_tilt: None}]
+    scores = [np.concatenate([part.crps(each) for part in parts]) @ weight for each in found]
+    return found[int(np.argmin(scores))]
+
+
+def _fitted(parts: Sequence[HeldOut], weight: Array, rounds: int, max_tilt: float) -> Calibration:
+    """The map after which, with the mean restored, held-out targets lie as they should."""
+    found: Calibration | None = None
     for _ in range(rounds):
         points = _joined([part.points(found) for part in parts])
-        found = LogOddsMap.fit(points, weight)
+        found = Calibration(LogOddsMap.fit(points, weight), max_tilt)
     assert found is not None
     return found
 
 
 def update_calibration(
-    parts: Sequence[HeldOut], weight: Array, before: LogOddsMap | None, rows: float
-) -> LogOddsMap:
+    parts: Sequence[HeldOut], weight: Array, before: Calibration | None, rows: float
+) -> Calibration:
     """A map for new rows and the `rows` earlier ones, which the present map has made honest.
 
     The mean stays where it is, so that errors in one direction cannot be undone: what counts is
     how far from the median targets lie, on either side.
     """
     points = _joined([part.points(before) for part in parts])
-    points = points if before is None else before(torch.from_numpy(points)).numpy()
+    points = points if before is None else before.map(torch.from_numpy(points)).numpy()
     level = (np.arange(POINTS_OF_A_MAP) + 0.5) / POINTS_OF_A_MAP
     uniform = np.log(level / (1 - level))[:, None]
     known = np.broadcast_to(uniform, (POINTS_OF_A_MAP, points.shape[1]))
     weights = np.concatenate([np.full(POINTS_OF_A_MAP, rows / POINTS_OF_A_MAP), weight])
     total, every = rows + weight.sum(), np.concatenate([known, points])
     change = LogOddsMap.fit(every, weights, rows=total, two_sided=0.0)
-    return change if before is None else before.then(change)
+    return Calibration(change) if before is None else replace(before, map=before.map.then(change))
 
 
 def _joined(parts: Sequence[Array]) -> Array:

@@ -309,6 +309,10 @@ class CalibrationDefaults:
     """Parts that a bin is cut into at most, where more is known than its width can say."""
     max_numbers: int = 2**22
     """Probabilities of held-out rows, of all bins together, that calibration works with."""
+    max_tilt: float = 0.5
+    """How far histograms may be tilted to their mean, in log odds of the upper quartile beside the
+    lower one, if held-out rows find that better than a move alone. On a table of strikes the CRPS is
+    147 with it and 255 without; where noise is small, a move alone is chosen."""
     rounds: int = 3
     """Rounds in which calibration and the move to the mean agree. With 1, 2, 3 and 6 the CRPS of
     parkinsons, where the move is large, is 1.16, 1.02, 1.00 and 0.98; that of zero-inflated targets
@@ -324,7 +328,7 @@ class CalibrationDefaults:
     gain_of_all_rows: float = 0.3
     """Share of what members do not have in common, squared, that goes once they have seen all rows
     and not seven eighths. With 0, 0.3 and 0.6, 50% intervals of the fast preset hold 56, 54, 52% of
-    kegg, 53, 52, 51% of sml, 54, 53, 53% of kin8nm, and 53, 48, 43% of kin40k."""
+    kegg, 53, 52, 51% of sml, and 53, 48, 43% of kin40k."""
     max_saved: float = 0.75
     """Share of squared errors that more members and rows may save, at most."""
     tuning_rows: int = 2_000

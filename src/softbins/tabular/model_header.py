@@ -161,7 +161,9 @@ AGGREGATOR = Fields(
         "bin_splits": Whole(1, MAX_BIN_SPLITS),
         "is_lattice": OneOf((False, True)),
         "rows": POSITIVE,
-        "calibration": Optional(Fields({"before": KNOTS, "after": KNOTS})),
+        "calibration": Optional(
+            Fields({"before": KNOTS, "after": KNOTS}, optional={"max_tilt": Number(0, 1e3)})
+        ),
     },
     optional={"offset": Number(-MAX_TARGET, MAX_TARGET)},
 )
