@@ -1,6 +1,7 @@
 """What each command writes and prints, compared with what the library does."""
 
 import json
+import re
 import warnings
 from functools import partial
 
@@ -58,7 +59,8 @@ def test_options_survive_the_file():
 
 
 def test_trees_take_part_unless_they_are_left_out():
-    frame = table(200).assign(y=lambda d: np.sign(d["width"]) + (d["height"] > 0.5))
+    # More steps than a Gaussian process can follow.
+    frame = table(200).assign(y=lambda d: np.sign(np.sin(9 * d["width"])) + 2 * (d["height"] > 0.5))
     frame.to_csv("steps.csv", index=False)
     shares = []
     for more in ([], ["--no-trees"]):
@@ -66,7 +68,7 @@ def test_trees_take_part_unless_they_are_left_out():
         succeeds("fit", "steps.csv", *WHERE[2:], *arguments)
         shares.append(json.loads(succeeds("info", "new.model", "--json").stdout)["share_of_trees"])
     # Three epochs teach a network little, and steps are what trees are made of.
-    assert shares[0] > 0.5
+    assert shares[0] > 0.2
     assert shares[1] == 0
 
 
@@ -126,9 +128,9 @@ def test_info_describes_a_model():
     assert (shown["epochs"], shown["calibration_rows"]) == (3, 16)
     assert shown["validation_rmse"] >= shown["validation_mae"] > 0
     text = succeeds("info", "some.model").stdout
-    assert "bins              count 20, low " in text
-    assert "bias of bins      discretisation " in text
-    assert "target            y\n" in text
+    assert re.search("^bins +count 20, low ", text, re.MULTILINE)
+    assert re.search("^bias of bins +discretisation ", text, re.MULTILINE)
+    assert re.search("^target +y$", text, re.MULTILINE)
 
 
 def test_info_leaves_out_what_a_model_has_not():

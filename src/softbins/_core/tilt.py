@@ -15,7 +15,7 @@ from softbins._core.cumulative import Cumulative
 from softbins._core.histogram_numerics import inverse_cdf
 from softbins.bins import Bins
 
-MAX_STEPS, STEPS_IN_EXPORT, STEPS_BEFORE_HALVING = 80, 24, 10
+MAX_STEPS, STEPS_IN_EXPORT, STEPS_BEFORE_HALVING = 80, 44, 10
 TOLERANCE = 1e-12  # of the mean, as a share of the range of the centers
 LEAST = 1e-300  # probability that is left to every bin, so that any mean can be had
 MAX_TILT_OF_RANGE = 1e12  # over all bins, where half of the probability is at one place

@@ -311,8 +311,8 @@ class CalibrationDefaults:
     """Probabilities of held-out rows, of all bins together, that calibration works with."""
     max_tilt: float = 0.5
     """How far histograms may be tilted to their mean, in log odds of the upper quartile beside the
-    lower one, if held-out rows find that better than a move alone. On a table of strikes the CRPS is
-    147 with it and 255 without; where noise is small, a move alone is chosen."""
+    lower one, if held-out rows find that better than a move alone. On a table of strikes the CRPS
+    is 147 with it and 255 without; where noise is small, a move alone is chosen."""
     rounds: int = 3
     """Rounds in which calibration and the move to the mean agree. With 1, 2, 3 and 6 the CRPS of
     parkinsons, where the move is large, is 1.16, 1.02, 1.00 and 0.98; that of zero-inflated targets
