@@ -13,8 +13,9 @@ from softbins.nn.embedded import EmbeddedMLP
 from softbins.tabular import fit as fitting
 from softbins.tabular.columns import Columns
 from softbins.tabular.defaults import DEFAULTS, BySize
-from softbins.tabular.fit import automatic_blur, embedded_inputs, held_out_outputs
+from softbins.tabular.fit import automatic_blur, held_out_outputs
 from softbins.tabular.folds import Folds
+from softbins.tabular.networks import embedded_inputs
 from tests.tabular.quick import with_few_rounds
 
 TARGETS = DEFAULTS.targets

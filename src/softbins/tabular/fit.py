@@ -39,7 +39,7 @@ from softbins.tabular.auto_bins import (
 )
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
-from softbins.tabular.defaults import NetworkDefaults, TargetDefaults
+from softbins.tabular.defaults import TargetDefaults
 from softbins.tabular.device import chosen_device
 from softbins.tabular.ensemble import (
     Workshop,
@@ -56,17 +56,14 @@ from softbins.tabular.gaussian_process_fit import FittedGaussianProcess, fit_gau
 from softbins.tabular.held_out_scores import held_out_scores
 from softbins.tabular.hyperparameters import Hyperparameters
 from softbins.tabular.jobs import scattered
-from softbins.tabular.memory import NetworkSize, check_size
+from softbins.tabular.memory import check_size
+from softbins.tabular.networks import choose_embedded, make_network, network_size
 from softbins.tabular.objectives import TwoHeadObjective, histogram_objective, learnt_part
 from softbins.tabular.scaling import Scaling
 from softbins.tabular.target_statistics import add_target_statistics
 from softbins.tabular.targets import check_range, float_targets, predict_constant
 from softbins.tabular.tree_growth import GrownTrees, TreeBudget, grow_trees
 from softbins.tabular.watch import Watch
-
-# Kinds of columns with inputs of more than yes and no, and such inputs of columns of categories.
-EMBEDDED_KINDS = ("number", "date", "time", "duration")
-EMBEDDED_STATISTICS = ("category_mean", "category_effect")
 
 
 @dataclass(frozen=True)
@@ -270,72 +267,6 @@ def automatic_blur(noise: float | None, spread: float, defaults: TargetDefaults)
 
 
 # Networks
-
-
-def make_network(
-    columns: Columns,
-    chosen: Hyperparameters,
-    embedded: Sequence[int],
-    outputs: int,
-    seeds: Sequence[int],
-) -> EmbeddedMLP:
-    """Networks for the inputs that columns become, one for each seed."""
-    defaults = chosen.defaults.network
-    return EmbeddedMLP(
-        len(columns.encoded_features),
-        embedded,
-        chosen.hidden,
-        outputs,
-        seeds,
-        activation=chosen.activation,
-        frequencies_per_input=defaults.frequencies_per_input,
-        embedding_size=defaults.embedding_size,
-        initial_frequency_scale=defaults.initial_frequency_scale,
-    )
-
-
-def network_size(data: TrainingData, chosen: Hyperparameters, members: int) -> NetworkSize:
-    """How large a stack of so many networks is."""
-    defaults, bins = chosen.defaults.network, chosen.bins
-    blurred = 0 if chosen.blur is None else chosen.defaults.targets.blurred_bins
-    embedded = choose_embedded(data, chosen, None)
-    return NetworkSize(
-        members=members,
-        inputs=len(data.columns.encoded_features),
-        hidden=chosen.hidden,
-        outputs=(bins.count if isinstance(bins, Bins) else bins) + blurred,
-        rows=data.n_rows,
-        batch_size=chosen.settings.batch_size,
-        embedding_units=defaults.embedding_size * len(embedded),
-        by_muon=chosen.settings.muon is not None,
-    )
-
-
-def choose_embedded(
-    data: TrainingData, chosen: Hyperparameters, trees: GrownTrees | None
-) -> list[int]:
-    """The inputs that get embeddings, of very many those that trees have learnt most from."""
-    defaults = chosen.defaults.network
-    found = embedded_inputs(data.columns, defaults) if chosen.embeddings else []
-    most = defaults.important_inputs.at(data.n_rows)
-    if trees is None or len(found) <= most:
-        return found
-    return sorted(sorted(found, key=lambda place: -trees.gains[place])[:most])
-
-
-def embedded_inputs(columns: Columns, defaults: NetworkDefaults) -> list[int]:
-    """The inputs of a network that are numbers, with more to them than yes and no.
-
-    None if there are very many: networks would be nine times as large.
-    """
-    numeric = {i for i, kind in enumerate(columns.kinds) if kind in EMBEDDED_KINDS}
-    found = [
-        place
-        for place, feature in enumerate(columns.encoded_features)
-        if (feature.column in numeric and feature.content != "is_missing")
-        or feature.content in EMBEDDED_STATISTICS
-    ]
-    return found if len(found) <= defaults.max_embedded_inputs else []
 
 
 def _table(data: TrainingData, chosen: Hyperparameters, objective: Objective) -> SharedTable:

@@ -35,17 +35,15 @@ from softbins.tabular.ensemble import Workshop, group_tasks, member_groups
 from softbins.tabular.fit import (
     choose_bins,
     choose_blur,
-    choose_embedded,
     choose_objective,
     grow,
     learn_from_targets,
-    make_network,
-    network_size,
 )
 from softbins.tabular.folds import Folds
 from softbins.tabular.hyperparameters import Hyperparameters
 from softbins.tabular.jobs import run_tasks, scattered
 from softbins.tabular.memory import check_size
+from softbins.tabular.networks import choose_embedded, make_network, network_size
 from softbins.tabular.objectives import histogram_objective
 from softbins.tabular.targets import float_targets
 from softbins.tabular.tree_growth import GrownTrees
