@@ -12,9 +12,9 @@ pytest.importorskip("fastapi", reason="the service needs FastAPI")
 pytest.importorskip("uvicorn", reason="the service needs uvicorn")
 pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
 import uvicorn
+from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from softbins.serve import server
@@ -79,9 +79,22 @@ def submit(page):
     wait_for_the_next_page(page, button)
 
 
+def is_gone(element):
+    """Whether an element belongs to a page that was left; a driver has two ways to say so."""
+    try:
+        element.is_enabled()
+    except StaleElementReferenceException:
+        return True
+    except WebDriverException as error:
+        if "does not belong to the document" not in str(error):
+            raise
+        return True
+    return False
+
+
 def wait_for_the_next_page(page, element):
     """Until the element is gone with its page, and the next page is there."""
-    WebDriverWait(page, 20).until(staleness_of(element))
+    WebDriverWait(page, 20).until(lambda _: is_gone(element))
     WebDriverWait(page, 20).until(
         lambda page: page.execute_script("return document.readyState") == "complete"
     )
