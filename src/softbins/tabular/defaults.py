@@ -314,9 +314,10 @@ class CalibrationDefaults:
     max_numbers: int = 2**22
     """Probabilities of held-out rows, of all bins together, that calibration works with."""
     max_tilt: float = 0.5
-    """How far histograms may be tilted to their mean, in log odds of the upper quartile beside the
-    lower one, if held-out rows find that better than a move alone. On a table of strikes the CRPS
-    is 147 with it and 255 without; where noise is small, a move alone is chosen."""
+    """How far histograms may be tilted to their mean, away from the longer tail, in log odds of a
+    quartile beside the other one, if held-out rows find that better than a move alone. On a table
+    of strikes the CRPS is 147 with it and 255 without; where noise is small, a move alone is
+    chosen."""
     rounds: int = 3
     """Rounds in which the map and what restores the mean after it agree. Other numbers were not
     tried since the mean is restored after the map."""
