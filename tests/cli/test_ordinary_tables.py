@@ -96,7 +96,7 @@ def test_all_problems_come_with_the_option_that_leaves_them_out(tmp_path):
     assert refused.stderr == (
         f"softbins: {path}: 3 columns cannot be taken: 'b, c' (row 2: 'x' is not a "
         "number), 'd' (row 1: 'inf' is not finite), 'e' ('1,234' may mean 1234 or 1.234: give "
-        "--decimal . or --decimal ,); mend them, or leave them out: --drop '\"b, c\",d,e'\n"
+        "--decimal , or --decimal .); mend them, or leave them out: --drop '\"b, c\",d,e'\n"
     )
     refused = run("fit", path, "--target", "y", "-o", tmp_path / "m", "--drop", 'a,"b, c",d,e')
     assert "no columns besides the target 'y'" in refused.stderr
@@ -132,7 +132,7 @@ def test_predictions_carry_columns_of_the_table(tmp_path, monkeypatch):
     succeeds("predict", "m", "t.csv", "-o", "p.csv", "--keep-all")
     assert list(pd.read_csv("p.csv").columns) == [*flats().columns, "prediction"]
     for wrong, line in [
-        (["--keep", "stadt"], "no column 'stadt' (did you mean 'Stadt'?)"),
+        (["--keep", "stadt"], "t.csv: no column 'stadt' (did you mean 'Stadt'?)"),
         (["--keep", "Stadt", "--keep-all"], "--keep: has no meaning with --keep-all"),
     ]:
         assert line in run("predict", "m", "t.csv", "-o", "p.csv", *wrong).stderr

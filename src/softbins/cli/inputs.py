@@ -45,7 +45,7 @@ class TrainingTable(NamedTuple):
 def read_training_data(path: Path, target: str, reading: Reading = AS_FOUND) -> TrainingTable:
     """The features and the target to train with, without the rows that have no target."""
     table = read_table(path, reading)
-    with _errors_name_the_file(path):
+    with errors_name_the_file(path):
         columns = TableColumns(table, reading.decimal)
         y, known = _known_target(columns, target, reading, table.remarks)
         taken, problems = columns.take_all(_feature_names(table, target, reading), release=True)
@@ -62,7 +62,7 @@ def read_training_data(path: Path, target: str, reading: Reading = AS_FOUND) -> 
 def read_summary(path: Path, target: str | None, reading: Reading) -> list[ColumnSummary]:
     """What each column of a table would be taken for, or why it would not."""
     table = read_table(path, reading)
-    with _errors_name_the_file(path):
+    with errors_name_the_file(path):
         columns = TableColumns(table, reading.decimal)
         names = _feature_names(table, target, reading)
         taken, problems = columns.take_all(names)
@@ -78,7 +78,7 @@ def read_summary(path: Path, target: str | None, reading: Reading) -> list[Colum
 def read_features(path: Path, model: Any, reading: Reading = AS_FOUND) -> tuple[Any, Any]:
     """The features that a fitted model takes, and the table as it was read."""
     table = read_table(path, reading, _labels_of(model))
-    with _errors_name_the_file(path):
+    with errors_name_the_file(path):
         taken = model_columns(table, model, reading)
         _say(path, table, taken)
         return features_for_model(taken, model), table.frame
@@ -89,7 +89,7 @@ def read_features_and_target(
 ) -> tuple[Any, Array]:
     """The features that a fitted model takes, and the targets to judge it by."""
     table = read_table(path, reading, _labels_of(model))
-    with _errors_name_the_file(path):
+    with errors_name_the_file(path):
         if target in (model.columns_.names or []):
             raise TableError(f"the model predicts from {target!r}; name the column it predicts")
         columns = TableColumns(table, reading.decimal)
@@ -196,7 +196,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def _errors_name_the_file(path: Path) -> Iterator[None]:
+def errors_name_the_file(path: Path) -> Iterator[None]:
+    """Errors about a table that begin with the name of its file."""
     try:
         yield
     except TableError as error:

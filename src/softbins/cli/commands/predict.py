@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import click
 import softbins
 from softbins._core.extras import optional_import
 from softbins._core.text import aligned, number_text, percent_text
-from softbins.cli.inputs import read_features
+from softbins.cli.inputs import errors_name_the_file, read_features
 from softbins.cli.one_row import file_or_fields, one_row_features
 from softbins.cli.options import (
     ALL_CORES,
@@ -98,7 +99,9 @@ def predict(
         click.echo(_one_row_text(fitted, x, options))
     else:
         kept = list(frame.columns) if keep_all else list(keep or ())
-        _write(_prediction_table(fitted, x, frame, kept, options), path)
+        with errors_name_the_file(rows) if isinstance(rows, Path) else nullcontext():
+            table = _prediction_table(fitted, x, frame, kept, options)
+        _write(table, path)
 
 
 def _predict_folder(
