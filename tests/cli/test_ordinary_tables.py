@@ -129,6 +129,9 @@ def test_predictions_carry_columns_of_the_table(tmp_path, monkeypatch):
     kept = pd.read_csv("p.csv")
     assert list(kept.columns) == ["Stadt", "Preis", "prediction", "low_0.8", "high_0.8"]
     assert kept[["Stadt", "Preis"]].equals(flats()[["Stadt", "Preis"]])
+    monkeypatch.setattr("softbins.cli.commands.predict.ROWS_AT_A_TIME", 7)
+    succeeds("predict", "m", "t.csv", "-o", "q.csv", "--keep", "Stadt,Preis", "--interval", "0.8")
+    pd.testing.assert_frame_equal(pd.read_csv("q.csv"), kept, rtol=1e-9)
     succeeds("predict", "m", "t.csv", "-o", "p.csv", "--keep-all")
     assert list(pd.read_csv("p.csv").columns) == [*flats().columns, "prediction"]
     for wrong, line in [

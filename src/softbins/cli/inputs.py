@@ -45,7 +45,7 @@ class TrainingTable(NamedTuple):
 def read_training_data(path: Path, target: str, reading: Reading = AS_FOUND) -> TrainingTable:
     """The features and the target to train with, without the rows that have no target."""
     table = read_table(path, reading)
-    with errors_name_the_file(path):
+    with _errors_name_the_file(path):
         columns = TableColumns(table, reading.decimal)
         y, known = _known_target(columns, target, reading, table.remarks)
         taken, problems = columns.take_all(_feature_names(table, target, reading), release=True)
@@ -62,7 +62,7 @@ def read_training_data(path: Path, target: str, reading: Reading = AS_FOUND) -> 
 def read_summary(path: Path, target: str | None, reading: Reading) -> list[ColumnSummary]:
     """What each column of a table would be taken for, or why it would not."""
     table = read_table(path, reading)
-    with errors_name_the_file(path):
+    with _errors_name_the_file(path):
         columns = TableColumns(table, reading.decimal)
         names = _feature_names(table, target, reading)
         taken, problems = columns.take_all(names)
@@ -75,13 +75,20 @@ def read_summary(path: Path, target: str | None, reading: Reading) -> list[Colum
         return [summaries[name] for name in table.frame.columns if name in summaries]
 
 
-def read_features(path: Path, model: Any, reading: Reading = AS_FOUND) -> tuple[Any, Any]:
-    """The features that a fitted model takes, and the table as it was read."""
+def read_features(
+    path: Path, model: Any, reading: Reading = AS_FOUND, keep: Sequence[str] | None = ()
+) -> tuple[Any, Any]:
+    """The features that a fitted model takes, and columns of the table as it was read.
+
+    `keep` names these columns, and None keeps all. The others leave the memory.
+    """
     table = read_table(path, reading, _labels_of(model))
-    with errors_name_the_file(path):
-        taken = model_columns(table, model, reading)
+    with _errors_name_the_file(path):
+        check_present(table.frame, keep or ())
+        kept = table.frame[list(table.frame.columns if keep is None else keep)]
+        taken = model_columns(table, model, reading, release=True)
         _say(path, table, taken)
-        return features_for_model(taken, model), table.frame
+        return features_for_model(taken, model), kept
 
 
 def read_features_and_target(
@@ -89,7 +96,7 @@ def read_features_and_target(
 ) -> tuple[Any, Array]:
     """The features that a fitted model takes, and the targets to judge it by."""
     table = read_table(path, reading, _labels_of(model))
-    with errors_name_the_file(path):
+    with _errors_name_the_file(path):
         if target in (model.columns_.names or []):
             raise TableError(f"the model predicts from {target!r}; name the column it predicts")
         columns = TableColumns(table, reading.decimal)
@@ -103,8 +110,13 @@ def read_features_and_target(
         return _rows(x, known), y
 
 
-def model_columns(table: Table, model: Any, reading: Reading) -> list[TakenColumn]:
-    """The columns that a model takes, by name, or by position if it was trained without names."""
+def model_columns(
+    table: Table, model: Any, reading: Reading, release: bool = False
+) -> list[TakenColumn]:
+    """The columns that a model takes, by name, or by position if it was trained without names.
+
+    With `release`, they leave the table as they are taken, which saves memory.
+    """
     names, kinds = model.columns_.names, model.columns_.kinds
     unused = [name for name, kind in zip(names or [], kinds, strict=False) if kind == "ignored"]
     for name in set(unused) - set(table.frame.columns):
@@ -113,7 +125,8 @@ def model_columns(table: Table, model: Any, reading: Reading) -> list[TakenColum
     if names is None and len(present) != len(kinds):
         need = f"the model needs {len(kinds)} columns, without names"
         raise TableError(f"{need}; the table has {len(present)}")
-    taken, problems = TableColumns(table, reading.decimal).take_all(names or present, kinds)
+    columns = TableColumns(table, reading.decimal)
+    taken, problems = columns.take_all(names or present, kinds, release)
     if problems:
         # None of them can be left out, because the model needs all.
         raise columns_refused(problems, may_drop=False)
@@ -196,8 +209,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def errors_name_the_file(path: Path) -> Iterator[None]:
-    """Errors about a table that begin with the name of its file."""
+def _errors_name_the_file(path: Path) -> Iterator[None]:
     try:
         yield
     except TableError as error:
