@@ -1,6 +1,8 @@
 """Ordinary tables, as they lie on people's disks, from the file to a prediction."""
 
 import json
+import math
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -129,9 +131,14 @@ def test_predictions_carry_columns_of_the_table(tmp_path, monkeypatch):
     kept = pd.read_csv("p.csv")
     assert list(kept.columns) == ["Stadt", "Preis", "prediction", "low_0.8", "high_0.8"]
     assert kept[["Stadt", "Preis"]].equals(flats()[["Stadt", "Preis"]])
+    shares = []
+    bar = nullcontext(lambda share, *_: shares.append(share))
+    monkeypatch.setattr("softbins.cli.commands.predict.progress_bar", lambda _: bar)
     monkeypatch.setattr("softbins.cli.commands.predict.ROWS_AT_A_TIME", 7)
     succeeds("predict", "m", "t.csv", "-o", "q.csv", "--keep", "Stadt,Preis", "--interval", "0.8")
     pd.testing.assert_frame_equal(pd.read_csv("q.csv"), kept, rtol=1e-9)
+    assert shares == sorted(shares)
+    assert (len(shares), shares[-1]) == (math.ceil(len(kept) / 7), 1.0)
     succeeds("predict", "m", "t.csv", "-o", "p.csv", "--keep-all")
     assert list(pd.read_csv("p.csv").columns) == [*flats().columns, "prediction"]
     for wrong, line in [

@@ -254,7 +254,7 @@ def _watched(opened: OpenedInput) -> Iterator[Any]:
     if opened.size < MIN_BYTES_FOR_PROGRESS:
         yield _WatchedFile(opened, lambda *_: None)
         return
-    with progress_bar() as update:
+    with progress_bar("reading") as update:
         yield _WatchedFile(opened, update)
 
 

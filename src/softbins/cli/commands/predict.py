@@ -27,6 +27,7 @@ from softbins.cli.options import (
 )
 from softbins.cli.output_files import check_not_an_input
 from softbins.cli.parquet_folders import predict_folder
+from softbins.cli.progress import progress_bar
 from softbins.cli.reading import Reading
 from softbins.cli.reading_options import column_names, reading_options
 from softbins.cli.table_columns import check_present
@@ -36,7 +37,7 @@ from softbins.cli.terminal_density import density_lines
 
 # Of the interval that is shown for one row.
 COVERAGE = 0.9
-ROWS_AT_A_TIME = 1 << 17
+ROWS_AT_A_TIME = 1 << 16
 
 
 @click.command(
@@ -151,8 +152,11 @@ def _predictions(model: Any, x: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Predictions as named columns, some rows at a time, because encoding takes memory."""
     from softbins.report.evaluation import predictions
 
-    starts = range(0, len(x), ROWS_AT_A_TIME)
-    blocks = [predictions(model, x[i : i + ROWS_AT_A_TIME], **options) for i in starts]
+    blocks = []
+    with progress_bar("predicting") as update:
+        for start in range(0, len(x), ROWS_AT_A_TIME):
+            blocks.append(predictions(model, x[start : start + ROWS_AT_A_TIME], **options))
+            update(min((start + ROWS_AT_A_TIME) / len(x), 1.0), "predicting", None)
     return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
 
