@@ -284,7 +284,7 @@ def _reasons_for_narrow(model: Any) -> str:
             "HistogramRegressor does by default."
         )
     rows = aggregator.rows
-    few = f" They were calibrated on {rows} rows only." if rows < FEW_CALIBRATION_ROWS else ""
+    few = f" They were calibrated on {rows:.0f} rows only." if rows < FEW_CALIBRATION_ROWS else ""
     return (
         " These rows may differ from those of the training, or rows of the training may depend on "
         "each other (the same person, place or day), so that those held out were too easy." + few
