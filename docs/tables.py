@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import statistics
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -206,6 +207,16 @@ def heldout(results: Path) -> str:
     return table(["", *head], [*rows, [BEST, *best]]) + note
 
 
+def few_rows(results: Path) -> str:
+    """Geometric means of errors as multiples of ours on small and on held-out tables."""
+    sets = _record("few_rows", results)
+    methods = dict.fromkeys(row["method"] for found in sets.values() for row in found["rows"])
+    head = [f"{name} {measure}" for name in sets for measure in MEASURES.values()]
+    near = [f"{s['ours_near'][name]} of {s['tables']}" for s in sets.values() for name in MEASURES]
+    rows = [_beside_each_other(method, sets) for method in methods]
+    return table(["", *head], [*rows, ["softbins is best, or within 2%", *near]])
+
+
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """A method's ratios by measure, and on how many tables it was run."""
     known = {name: row[name] for name in MEASURES if row.get(name)}
@@ -273,6 +284,31 @@ def drift(results: Path) -> str:
 
 def _first_share(found: dict[str, float], names: tuple[str, ...]) -> str:
     return next((f"{found[name]:.1%}" for name in names if name in found), "")
+
+
+HEAVY_TAILS = {"mae": "MAE", "rmse": "RMSE", "median_mae": "MAE of the median"}
+
+
+def heavy_tails(results: Path) -> str:
+    """Our errors on each kind of table as multiples of the best peer's, and who that is."""
+    record = _record("heavy_tails", results)
+    methods = dict.fromkeys(one["method"] for one in record)
+    rows = []
+    for kind in dict.fromkeys(one["kind"] for one in record):
+        cells = []
+        for measure in HEAVY_TAILS:
+            found = {m: _mean_error(record, kind, m, measure) for m in methods}
+            ours = found.pop("softbins")
+            best = min(found, key=lambda method: found[method])
+            cells.append(f"{ours / found[best]:.2f} ({best})")
+        rows.append([kind, *cells])
+    return table(["ours over the best peer's", *HEAVY_TAILS.values()], rows)
+
+
+def _mean_error(record: Any, kind: str, method: str, measure: str) -> float:
+    """The geometric mean over tables; who predicts no median is judged by the mean instead."""
+    own = [one for one in record if (one["kind"], one["method"]) == (kind, method)]
+    return statistics.geometric_mean(one.get(measure, one["mae"]) for one in own)
 
 
 def training_speed(results: Path) -> str:
@@ -389,6 +425,8 @@ RENDER: dict[str, Callable[[Path], str]] = {
     "bike": bike,
     "branches": branches,
     "drift": drift,
+    "few_rows": few_rows,
+    "heavy_tails": heavy_tails,
     "heldout": heldout,
     "learnt_bins": learnt_bins,
     "loss_speed": loss_speed,

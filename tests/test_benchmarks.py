@@ -168,6 +168,16 @@ def test_the_summary_of_heldout_tables(accuracy, everything):
     }
 
 
+def test_the_summary_of_few_rows(accuracy, everything):
+    heldout = accuracy("table").Scores(everything, accuracy("data").HELDOUT)
+    found = accuracy("table").few_rows_summary(heldout)
+    peer, quantiles = found["rows"][1:]
+    assert peer["mae"] == pytest.approx(math.sqrt(0.9 * 0.5))
+    assert peer["rmse"] == pytest.approx(math.sqrt(1.5 * 2.0))
+    assert (peer["crps"], quantiles["crps"], quantiles["tables"]) == (None, pytest.approx(1.5), 1)
+    assert found["ours_near"] == {"mae": 0, "rmse": 2, "crps": 2}
+
+
 def test_heldout_tables_leave_the_summary_of_the_others_alone(accuracy, everything):
     table = accuracy("table")
     found = table.summary(table.Scores(everything))

@@ -3,8 +3,9 @@
     python table.py [--store build/accuracy]
 
 New forecasts are scored and added to scores.json beside this file; table.md, and the summaries in
-results/accuracy.json (development tables) and results/heldout.json (tables that no choice was made
-on), are written anew from all that is there, also without a store.
+results/accuracy.json (development tables), results/heldout.json (tables that no choice was made on)
+and results/few_rows.json (small and held-out tables) are written anew from all that is there, also
+without a store.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ RESULTS = HERE.parent.parent / "results"
 OURS, FAST = "softbins", "softbins fast"
 MEASURES = {"mae": "MAE", "rmse": "RMSE", "crps": "CRPS"}
 TITLES = MEASURES | {"median_mae": "MAE of the median"}
+NEAR = 1.02  # of the lowest error, within which ours counts as near
 FINE = (np.arange(400) + 0.5) / 400  # levels at which pinball losses are averaged
 
 Array = NDArray[np.float64]
@@ -296,6 +298,24 @@ def heldout_summary(scores: Scores) -> dict[str, Any]:
     return {"tables": found["tables"], "rows": rows, "ours_best": found["best"]}
 
 
+def few_rows_summary(scores: Scores) -> dict[str, Any]:
+    """For each method the geometric means over tables of its errors as multiples of ours.
+
+    `ours_near` counts the tables on which ours is the lowest error or within 2% of it.
+    """
+    means = {m: [scores.means(m, table) for table in scores.tables] for m in MEASURES}
+    near = {m: sum(found[OURS] <= NEAR * min(found.values()) for found in means[m]) for m in means}
+    methods = [OURS, *(method for method in scores.methods if method != OURS)]
+    rows = [{"method": method} | _mean_ratios(means, method) for method in methods]
+    return {"tables": len(scores.tables), "rows": rows, "ours_near": near}
+
+
+def _mean_ratios(means: dict[str, list[dict[str, float]]], method: str) -> dict[str, Any]:
+    ratios = {m: [one[method] / one[OURS] for one in means[m] if method in one] for m in means}
+    found = {m: statistics.geometric_mean(each) if each else None for m, each in ratios.items()}
+    return found | {"tables": max(map(len, ratios.values()))}
+
+
 def main() -> None:
     """Score what is new, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -311,6 +331,9 @@ def main() -> None:
     _write("accuracy.json", summary(Scores(everything)))
     if (heldout := Scores(everything, data.HELDOUT)).tables:
         _write("heldout.json", heldout_summary(heldout))
+    sets = {name: Scores(everything, data.SETS[name]) for name in ("small", "heldout")}
+    few = {name: few_rows_summary(scores) for name, scores in sets.items() if scores.tables}
+    _write("few_rows.json", few)
 
 
 def _key(score: Score) -> tuple[int, str, str, int]:

@@ -77,6 +77,10 @@ class StatisticsDefaults:
     """Rows of either half of the table, below which there are no such trees."""
     wide_columns: int = 200
     """Columns beyond which there are fewer of these trees, in proportion."""
+    min_slope_evidence: float = 5.0
+    """Standard deviations beyond chance by which slopes of categories have to differ."""
+    max_slopes: int = 3
+    """Columns along which the categories of a column have slopes, at most."""
     time_share: float = 0.1
     """What all this may take of the time, where that is limited; then effects do without trees."""
 
