@@ -292,23 +292,37 @@ HEAVY_TAILS = {"mae": "MAE", "rmse": "RMSE", "median_mae": "MAE of the median"}
 def heavy_tails(results: Path) -> str:
     """Our errors on each kind of table as multiples of the best peer's, and who that is."""
     record = _record("heavy_tails", results)
-    methods = dict.fromkeys(one["method"] for one in record)
     rows = []
     for kind in dict.fromkeys(one["kind"] for one in record):
-        cells = []
-        for measure in HEAVY_TAILS:
-            found = {m: _mean_error(record, kind, m, measure) for m in methods}
-            ours = found.pop("softbins")
-            best = min(found, key=lambda method: found[method])
-            cells.append(f"{ours / found[best]:.2f} ({best})")
-        rows.append([kind, *cells])
-    return table(["ours over the best peer's", *HEAVY_TAILS.values()], rows)
+        errors: dict[str, dict[int, dict[str, float]]] = {}
+        for one in record:
+            if one["kind"] == kind:
+                errors.setdefault(one["method"], {})[one["table"]] = one
+        common = sorted(set.intersection(*map(set, errors.values())))
+        cells = [_beside_the_best(errors, common, measure) for measure in HEAVY_TAILS]
+        rows.append([kind, str(len(common)), *cells])
+    return table(["ours over the best peer's", "tables", *HEAVY_TAILS.values()], rows)
 
 
-def _mean_error(record: Any, kind: str, method: str, measure: str) -> float:
-    """The geometric mean over tables; who predicts no median is judged by the mean instead."""
-    own = [one for one in record if (one["kind"], one["method"]) == (kind, method)]
-    return statistics.geometric_mean(one.get(measure, one["mae"]) for one in own)
+def _beside_the_best(
+    errors: dict[str, dict[int, dict[str, float]]], tables: list[int], measure: str
+) -> str:
+    """Of geometric means over tables; who predicts no median is judged by the mean instead."""
+    means = {
+        method: statistics.geometric_mean(own[t].get(measure, own[t]["mae"]) for t in tables)
+        for method, own in errors.items()
+    }
+    ours = means.pop("softbins")
+    best = min(means, key=lambda method: means[method])
+    return f"{ours / means[best]:.2f} ({best})"
+
+
+def many_categories(results: Path) -> str:
+    """RMSE on tables with many categories, with and without what targets say of them."""
+    record = _record("many_categories", results)
+    names = list(next(iter(record.values())))
+    rows = [[kind, *(f"{found[name]:.2f}" for name in names)] for kind, found in record.items()]
+    return table(["RMSE", *names], rows)
 
 
 def training_speed(results: Path) -> str:
@@ -430,6 +444,7 @@ RENDER: dict[str, Callable[[Path], str]] = {
     "heldout": heldout,
     "learnt_bins": learnt_bins,
     "loss_speed": loss_speed,
+    "many_categories": many_categories,
     "moving_support": moving_support,
     "onnx": onnx,
     "other_bins_speed": other_bins_speed,
