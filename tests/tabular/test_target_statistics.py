@@ -86,6 +86,8 @@ def test_slopes_are_shrunken_as_the_analysis_of_variance_says():
     found = shrunken_slopes(codes, x, y, np.ones(9), 3)
     np.testing.assert_allclose(found.values, expected)
     np.testing.assert_allclose(found.evidence, excess / (2 * inside))
+    share = (information * expected**2).sum() / np.square(y - y_mean).sum()
+    np.testing.assert_allclose(found.share, share)
 
 
 def test_slopes_need_two_different_rows_of_a_category():

@@ -29,6 +29,14 @@ class Shrunken(NamedTuple):
     evidence: float
 
 
+class Slopes(NamedTuple):
+    """The same of slopes; they explain `share` of the variance inside of categories."""
+
+    values: Array
+    evidence: float
+    share: float
+
+
 def shrunken_means(codes: Index, y: Array, weight: Array, count: int) -> Array:
     """How far the mean of each category (count,) lies from that of all rows (n,), shrunken.
 
@@ -45,7 +53,7 @@ def shrunken_means(codes: Index, y: Array, weight: Array, count: int) -> Array:
     return _shrunken(means, rows, inside).values
 
 
-def shrunken_slopes(codes: Index, x: Array, y: Array, weight: Array, count: int) -> Shrunken:
+def shrunken_slopes(codes: Index, x: Array, y: Array, weight: Array, count: int) -> Slopes:
     """How far the slope of y along x (n,) inside each category lies from that of all, shrunken."""
     known = codes >= 0
     codes, x, y, weight = codes[known], x[known], y[known], weight[known]
@@ -55,10 +63,12 @@ def shrunken_slopes(codes: Index, x: Array, y: Array, weight: Array, count: int)
     information[information < ROUNDING * information.max(initial=0.0)] = 0.0
     freedom = len(y) - int((rows > 0).sum()) - int((information > 0).sum())
     if freedom < 1:
-        return Shrunken(np.zeros(count), 0.0)
+        return Slopes(np.zeros(count), 0.0, 0.0)
     slopes = _ratio(_sums(codes, weight * x * y, count), information)
     errors = weight * np.square(y - slopes[codes] * x)
-    return _shrunken(slopes, information, errors.sum() / rows.sum() * len(y) / freedom)
+    found = _shrunken(slopes, information, errors.sum() / rows.sum() * len(y) / freedom)
+    explained, whole = information @ np.square(found.values), weight @ np.square(y)
+    return Slopes(*found, float(explained / whole) if whole > 0 else 0.0)
 
 
 ROUNDING = 1e-9  # of the largest information, below which there is none

@@ -209,21 +209,21 @@ class _Learner:
 def slope_columns(
     data: TrainingData, errors: Array, weight: Array, defaults: StatisticsDefaults
 ) -> dict[int, list[int]]:
-    """For each column of many categories the features of numbers with slopes that differ most."""
+    """For each column of many categories the features of numbers with slopes that explain most."""
     features = data.columns.encoded_features
     numbers = [place for place, each in enumerate(features) if each.content in NUMBERS]
     some = slice(None, None, -(-data.n_rows // defaults.max_rows_of_trees))
     chosen = {}
     for column, codes in data.codes.items():
         count = int(codes.max()) + 1
-        evidence = {}
+        shares = {}
         for place in numbers:
             x = data.features[some, place].astype(np.float64)
             found = shrunken_slopes(codes[some], x, errors[some], weight[some], count)
-            evidence[place] = found.evidence
-        certain = [place for place in numbers if evidence[place] > defaults.min_slope_evidence]
-        best = sorted(certain, key=lambda place: -evidence[place])[: defaults.max_slopes]
-        chosen[column] = sorted(best)
+            if found.evidence > defaults.min_slope_evidence:
+                shares[place] = found.share
+        large = [place for place, share in shares.items() if share > defaults.min_slope_share]
+        chosen[column] = sorted(sorted(large, key=lambda p: -shares[p])[: defaults.max_slopes])
     return chosen
 
 
