@@ -5,7 +5,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check lint format paper bench bench-training bench-serving bench-jobs bench-large bench-onnx bench-paper bench-accuracy bench-ablation bench-rl bench-bins docs site dist clean
+.PHONY: help demo test test-slow check lint format paper bench bench-training bench-serving bench-jobs bench-large bench-onnx bench-paper bench-accuracy bench-hard bench-ablation bench-rl bench-bins docs site dist clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make bench-large FLIGHTS=file   large and wide tables, beside peers: about an hour and a half"
 	@echo "make bench-paper what the paper costs: about fifteen minutes"
 	@echo "make bench-accuracy DATA=folder   judge the defaults on tables, beside peers: many hours"
+	@echo "make bench-hard   heavy tails and many categories, beside peers: about half an hour"
 	@echo "make bench-ablation DATA=folder   what each part of the regressor brings: many hours"
 	@echo "make bench-rl    value heads in reinforcement learning: about an hour"
 	@echo "make bench-bins DATA=folder   learnt bins and other losses: about fifteen minutes"
@@ -115,8 +116,13 @@ bench-paper: .venv/ready
 
 bench-accuracy: .venv-accuracy/ready
 	.venv-accuracy/bin/python benchmarks/accuracy/run.py --data $(DATA) --set development
+	.venv-accuracy/bin/python benchmarks/accuracy/run.py --data $(DATA) --set small
 	.venv-accuracy/bin/python benchmarks/accuracy/run.py --data $(DATA) --set heldout
 	.venv-accuracy/bin/python benchmarks/accuracy/table.py
+
+bench-hard: .venv-accuracy/ready
+	.venv-accuracy/bin/python benchmarks/heavy_tails.py
+	.venv-accuracy/bin/python benchmarks/many_categories.py
 
 bench-ablation: .venv/ready
 	$(BIN)/python benchmarks/ablation/run.py --data $(DATA)

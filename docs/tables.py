@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import statistics
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -206,6 +207,16 @@ def heldout(results: Path) -> str:
     return table(["", *head], [*rows, [BEST, *best]]) + note
 
 
+def few_rows(results: Path) -> str:
+    """Geometric means of errors as multiples of ours on small and on held-out tables."""
+    sets = _record("few_rows", results)
+    methods = dict.fromkeys(row["method"] for found in sets.values() for row in found["rows"])
+    head = [f"{name} {measure}" for name in sets for measure in MEASURES.values()]
+    near = [f"{s['ours_near'][name]} of {s['tables']}" for s in sets.values() for name in MEASURES]
+    rows = [_beside_each_other(method, sets) for method in methods]
+    return table(["", *head], [*rows, ["softbins is best, or within 2%", *near]])
+
+
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
     """A method's ratios by measure, and on how many tables it was run."""
     known = {name: row[name] for name in MEASURES if row.get(name)}
@@ -307,6 +318,45 @@ def _shares(shares: list[float]) -> list[str]:
 
 def _first_share(found: dict[str, float], names: tuple[str, ...]) -> str:
     return next((f"{found[name]:.1%}" for name in names if name in found), "")
+
+
+HEAVY_TAILS = {"mae": "MAE", "rmse": "RMSE", "median_mae": "MAE of the median"}
+
+
+def heavy_tails(results: Path) -> str:
+    """Our errors on each kind of table as multiples of the best peer's, and who that is."""
+    record = _record("heavy_tails", results)
+    rows = []
+    for kind in dict.fromkeys(one["kind"] for one in record):
+        errors: dict[str, dict[int, dict[str, float]]] = {}
+        for one in record:
+            if one["kind"] == kind:
+                errors.setdefault(one["method"], {})[one["table"]] = one
+        common = sorted(set.intersection(*map(set, errors.values())))
+        cells = [_beside_the_best(errors, common, measure) for measure in HEAVY_TAILS]
+        rows.append([kind, str(len(common)), *cells])
+    return table(["ours over the best peer's", "tables", *HEAVY_TAILS.values()], rows)
+
+
+def _beside_the_best(
+    errors: dict[str, dict[int, dict[str, float]]], tables: list[int], measure: str
+) -> str:
+    """Of geometric means over tables; who predicts no median is judged by the mean instead."""
+    means = {
+        method: statistics.geometric_mean(own[t].get(measure, own[t]["mae"]) for t in tables)
+        for method, own in errors.items()
+    }
+    ours = means.pop("softbins")
+    best = min(means, key=lambda method: means[method])
+    return f"{ours / means[best]:.2f} ({best})"
+
+
+def many_categories(results: Path) -> str:
+    """RMSE on tables with many categories, with and without what targets say of them."""
+    record = _record("many_categories", results)
+    names = list(next(iter(record.values())))
+    rows = [[kind, *(f"{found[name]:.2f}" for name in names)] for kind, found in record.items()]
+    return table(["RMSE", *names], rows)
 
 
 def training_speed(results: Path) -> str:
@@ -425,9 +475,12 @@ RENDER: dict[str, Callable[[Path], str]] = {
     "coverage": coverage,
     "coverage_of_tables": coverage_of_tables,
     "drift": drift,
+    "few_rows": few_rows,
+    "heavy_tails": heavy_tails,
     "heldout": heldout,
     "learnt_bins": learnt_bins,
     "loss_speed": loss_speed,
+    "many_categories": many_categories,
     "moving_support": moving_support,
     "onnx": onnx,
     "other_bins_speed": other_bins_speed,

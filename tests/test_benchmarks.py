@@ -168,6 +168,16 @@ def test_the_summary_of_heldout_tables(accuracy, everything):
     }
 
 
+def test_the_summary_of_few_rows(accuracy, everything):
+    heldout = accuracy("table").Scores(everything, accuracy("data").HELDOUT)
+    found = accuracy("table").few_rows_summary(heldout)
+    peer, quantiles = found["rows"][1:]
+    assert peer["mae"] == pytest.approx(math.sqrt(0.9 * 0.5))
+    assert peer["rmse"] == pytest.approx(math.sqrt(1.5 * 2.0))
+    assert (peer["crps"], quantiles["crps"], quantiles["tables"]) == (None, pytest.approx(1.5), 1)
+    assert found["ours_near"] == {"mae": 0, "rmse": 2, "crps": 2}
+
+
 def test_heldout_tables_leave_the_summary_of_the_others_alone(accuracy, everything):
     table = accuracy("table")
     found = table.summary(table.Scores(everything))
@@ -183,3 +193,59 @@ def test_the_page_shows_both_sets_apart(accuracy, everything):
     assert "| quake | 10 | **9** | yes |" in second
     assert "| star | 10 | **5** | no |" in second
     assert "Slow on star, split 0: ended" in second
+
+
+# Heavy tails
+
+
+@pytest.fixture
+def heavy_tails(accuracy, monkeypatch):
+    monkeypatch.syspath_prepend(ACCURACY.parent)
+    monkeypatch.delitem(sys.modules, "heavy_tails", raising=False)
+    return accuracy("heavy_tails")
+
+
+def test_simulated_tables_have_the_tails_that_they_say(heavy_tails):
+    largest = {kind: heavy_tails.simulated(kind, 0).y_test for kind in heavy_tails.KINDS}
+    for kind, y in largest.items():
+        assert y.max() > 50 * np.median(y), kind
+        assert len(y) == heavy_tails.TEST_ROWS
+    named = heavy_tails.simulated("named outliers", 9)
+    far = named.x["town"][named.y > 30]
+    assert far.isin(["town 0", "town 1"]).mean() > 0.8
+
+
+def test_errors_of_a_forecast_with_heavy_tails(heavy_tails, accuracy):
+    peers = accuracy("peers")
+    quantiles = np.tile(np.arange(len(peers.LEVELS), dtype=float), (2, 1))
+    y = np.array([1.0, 2.0])
+    mean = peers.Forecast(np.array([2.0, -1.0]))
+    assert heavy_tails.errors(mean, y) == {"mae": 2.0, "rmse": math.sqrt(5)}
+    middle = len(peers.LEVELS) // 2
+    assert heavy_tails.errors(mean._replace(quantiles=quantiles), y)["median_mae"] == middle - 1.5
+
+
+@pytest.mark.slow
+def test_outliers_do_not_rule_the_means(heavy_tails, accuracy):
+    """At most 1.1 times the errors of boosted trees and of a forest, over three tables."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    peers, ours = accuracy("peers"), accuracy("ours")
+
+    def forest(split, seed):
+        split = peers.as_numbers(split)
+        model = RandomForestRegressor(random_state=seed).fit(split.x, split.y)
+        return peers.Forecast(model.predict(split.x_test))
+
+    methods = [ours.default, peers.hist_gradient_boosting, forest]
+    for kind in heavy_tails.KINDS:
+        splits = [heavy_tails.simulated(kind, number) for number in range(3)]
+        found = [
+            [heavy_tails.errors(method(split, 0), split.y_test) for split in splits]
+            for method in methods
+        ]
+        for measure in ("mae", "rmse"):
+            mine, *others = (
+                math.exp(np.mean([math.log(each[measure]) for each in one])) for one in found
+            )
+            assert mine < 1.1 * min(others), (kind, measure)

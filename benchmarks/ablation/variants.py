@@ -92,6 +92,7 @@ VARIANTS = (
     Variant("bins by noise", defaults=_with("bins", min_density_ratio=math.inf)),
     Variant("bins by tails", defaults=_with("bins", heavy_tail_share=0.0)),
     Variant("statistics of categories", defaults=_with("statistics", is_used=False)),
+    Variant("slopes of categories", defaults=_with("statistics", max_slopes=0)),
     Variant("robust scaling", parameters={"scaling": "standard"}),
     Variant(
         "folds without duplicates",

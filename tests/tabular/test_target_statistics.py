@@ -17,11 +17,8 @@ from softbins.tabular.columns import Columns
 from softbins.tabular.defaults import DEFAULTS
 from softbins.tabular.folds import Folds
 from softbins.tabular.row_order import RowOrder
-from softbins.tabular.target_statistics import (
-    add_target_statistics,
-    cross_fitting,
-    shrunken_means,
-)
+from softbins.tabular.shrinkage import shrunken_means, shrunken_slopes
+from softbins.tabular.target_statistics import add_target_statistics, cross_fitting
 from tests.tabular.quick import encoded_data
 
 STATISTICS = DEFAULTS.statistics
@@ -73,6 +70,34 @@ def test_rows_of_no_category_and_rows_that_hardly_count_change_nothing():
     np.testing.assert_array_equal(with_none, alone)
     light = shrunken_means(np.r_[codes, 0], np.r_[y, 1e3], np.r_[np.ones(60), 1e-15], 6)
     np.testing.assert_allclose(light, alone, rtol=0.05)
+
+
+def test_slopes_are_shrunken_as_the_analysis_of_variance_says():
+    """Three categories of three rows, with least squares worked out by hand."""
+    codes, x = np.repeat([0, 1, 2], 3), np.array([-1.0, 0, 1, 1, 2, 3, 0, 2, 4])
+    y = np.array([-2.0, 0.3, 2, 5, 5, 5, 1, 0, -3])
+    slopes, information = np.array([2.0, 0.0, -1.0]), np.array([2.0, 2.0, 8.0])
+    y_mean, x_mean = (np.repeat([v[codes == c].mean() for c in range(3)], 3) for v in (y, x))
+    inside = np.square(y - y_mean - slopes[codes] * (x - x_mean)).sum() / (9 - 3 - 3)
+    apart = slopes - (information * slopes).sum() / 12
+    excess = (information * apart**2).sum() - 2 * inside
+    between = excess / (12 - (4 + 4 + 64) / 12)
+    expected = apart * information * between / (information * between + inside)
+    found = shrunken_slopes(codes, x, y, np.ones(9), 3)
+    np.testing.assert_allclose(found.values, expected)
+    np.testing.assert_allclose(found.evidence, excess / (2 * inside))
+    share = (information * expected**2).sum() / np.square(y - y_mean).sum()
+    np.testing.assert_allclose(found.share, share)
+
+
+def test_slopes_need_two_different_rows_of_a_category():
+    generator = np.random.default_rng(0)
+    codes, x = np.r_[np.repeat([0, 1], 20), 2, 3, 3], np.r_[generator.normal(size=40), 1, 2, 2]
+    y = np.r_[np.repeat([-3.0, 3.0], 20) * x[:40], 5, 6, 7] + generator.normal(size=43) / 10
+    found = shrunken_slopes(codes, x, y, np.ones(43), 5)
+    np.testing.assert_allclose(found.values[1] - found.values[0], 6, atol=0.2)
+    assert not found.values[2:].any()
+    assert not shrunken_slopes(codes[40:], x[40:], y[40:], np.ones(3), 4).values.any()
 
 
 # Whose targets a row may know
@@ -173,6 +198,25 @@ def test_effects_are_what_other_columns_do_not_say():
         assert effect > np.corrcoef(found[:, 0], true)[0, 1] + 0.02
 
 
+def test_slopes_are_there_along_columns_that_have_them():
+    """Targets grow with x as each shop has it, and the same everywhere with another column."""
+    generator = np.random.default_rng(0)
+    shop, x = generator.integers(0, 40, 3000), generator.normal(size=(3000, 2))
+    of_shop = generator.normal(size=40)
+    y = of_shop[shop] * x[:, 0] + 2 * x[:, 1] + 0.3 * generator.normal(size=3000)
+    frame = pd.DataFrame({"shop": many(shop), "own": x[:, 0], "same": x[:, 1]})
+    data = encoded_data(frame, y, scaling="standard")
+    data, _ = learnt(replace(data, codes=data.columns.rare_codes(frame)))
+    features = data.columns.encoded_features
+    along = {feature.along: i for i, feature in enumerate(features) if feature.along is not None}
+    assert along.keys() == {1}
+    assert np.corrcoef(data.features[:, along[1]], of_shop[shop])[0, 1] > 0.95
+    encoder = data.columns.encoders[0]
+    assert (
+        np.corrcoef(encoder.slopes[0], [of_shop[int(s[-3:])] for s in encoder.labels])[0, 1] > 0.98
+    )
+
+
 def test_no_time_means_no_trees():
     """Effects are those of the targets themselves then."""
     generator = np.random.default_rng(0)
@@ -248,7 +292,14 @@ def test_any_number_of_jobs_gives_the_same_bits(model, shops):
 
 
 @pytest.mark.parametrize(
-    "forged", [{"means": [0.0] * 60}, {"means": [0.0], "effects": [0.0]}, {"effects": [0.0] * 60}]
+    "forged",
+    [
+        {"means": [0.0] * 60},
+        {"means": [0.0], "effects": [0.0]},
+        {"effects": [0.0] * 60},
+        {"slopes": [[0.0] * 60] * 3, "slope_columns": [1]},
+        {"means": [0.0] * 60, "effects": [0.0] * 60, "slopes": [], "slope_columns": [1]},
+    ],
 )
 def test_forged_statistics_are_refused(model, forged):
     value = model.columns_.to_json()

@@ -20,7 +20,7 @@ import math
 import numbers
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from typing import Any, Self, get_args
 
@@ -106,10 +106,10 @@ class CategoryEncoder:
     """Encodes a column of categories, which are all text or all numbers.
 
     `labels` are the known categories, most frequent first, and `counts` how many training rows
-    each had. Where there are too many for a feature each, `means` and `effects` may say what
-    targets have to do with each (see `target_statistics`), and take the place of such features; a
-    category that is not known has 0 in both. The fields are the keys of a model file, which has
-    the last three only if they are not the default.
+    each had. Where there are too many for a feature each, `means`, `effects` and `slopes` along
+    some of the other columns may say what targets have to do with each (see `target_statistics`),
+    and take the place of such features; a category that is not known has 0 in all. The fields are
+    the keys of a model file, which has the last five only if they are not the default.
     """
 
     kind: ColumnKind
@@ -118,13 +118,22 @@ class CategoryEncoder:
     max_one_hot: int = MAX_ONE_HOT_CATEGORIES
     means: list[float] | None = None
     effects: list[float] | None = None
+    slopes: list[list[float]] = field(default_factory=list)
+    slope_columns: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not self.labels or len(self.labels) != len(self.counts):
             raise ValueError(f"columns: {len(self.labels)} labels, {len(self.counts)} counts")
-        learnt = [len(each) for each in (self.means, self.effects) if each is not None]
-        if learnt and (learnt != [len(self.labels)] * 2 or not self.has_rare):
-            raise ValueError(f"columns: {learnt} means and effects for {len(self.labels)} labels")
+        self._check_statistics()
+
+    def _check_statistics(self) -> None:
+        if self.means is None and self.effects is None and not (self.slopes or self.slope_columns):
+            return
+        learnt = [len(each or []) for each in (self.means, self.effects, *self.slopes)]
+        wanted = [len(self.labels)] * (2 + len(self.slope_columns))
+        if learnt != wanted or not self.has_rare:
+            what = "means and effects, and slopes of each column,"
+            raise ValueError(f"columns: {learnt} {what} for {len(self.labels)} labels")
 
     @classmethod
     def fit(cls, values: list[Any], max_one_hot: int, max_known: int) -> Self:
@@ -160,7 +169,10 @@ class CategoryEncoder:
         blind: list[Content] = ["is_rare_category", "category_frequency"]
         learnt: list[Content] = ["category_frequency", "category_mean", "category_effect"]
         about = blind if self.means is None else learnt
-        return own + [EncodedFeature(column, content) for content in about]
+        slopes = [
+            EncodedFeature(column, "category_slope", along=other) for other in self.slope_columns
+        ]
+        return own + [EncodedFeature(column, content) for content in about] + slopes
 
     def codes(self, column: ColumnValues, title: str) -> NDArray[np.int64]:
         """The place of each row's category among the labels, -1 for one that is not known."""
@@ -179,7 +191,7 @@ class CategoryEncoder:
         if self.has_rare:
             known = np.flatnonzero(codes >= 0)
             rare = np.arange(len(self.labels)) >= self.one_hot if self.means is None else None
-            numbers = [rare, np.log1p(self.counts), self.means, self.effects]
+            numbers = [rare, np.log1p(self.counts), self.means, self.effects, *self.slopes]
             found = [np.asarray(each)[codes[known]] for each in numbers if each is not None]
             out[known, self.one_hot :] = np.stack(found, 1)
 
@@ -190,6 +202,8 @@ class CategoryEncoder:
             del value["max_one_hot"]
         if self.means is None:
             del value["means"], value["effects"]
+        if not self.slope_columns:
+            del value["slopes"], value["slope_columns"]
         return value
 
 

@@ -13,6 +13,7 @@ Content = Literal[
     "category_frequency",
     "category_mean",
     "category_effect",
+    "category_slope",
     "elapsed_days",
     DatePart,
 ]
@@ -22,9 +23,11 @@ Label = str | float
 class EncodedFeature(NamedTuple):
     """One feature that a network sees: the column it comes from, and what it says about it.
 
-    `category` is the category that an "is_category" feature stands for.
+    `category` is the category that an "is_category" feature stands for, and `along` the column that
+    a "category_slope" goes with.
     """
 
     column: int
     content: Content
     category: Label | None = None
+    along: int | None = None

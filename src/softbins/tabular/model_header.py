@@ -127,7 +127,13 @@ CATEGORY_COLUMN = Fields(
         "labels": AnyOf((ListOf(Text(), shortest=1), ListOf(NUMBER, shortest=1))),
         "counts": COUNTS,
     },
-    optional={"max_one_hot": COUNT, "means": ListOf(TARGET), "effects": ListOf(TARGET)},
+    optional={
+        "max_one_hot": COUNT,
+        "means": ListOf(TARGET),
+        "effects": ListOf(TARGET),
+        "slopes": ListOf(ListOf(TARGET)),
+        "slope_columns": ListOf(Whole()),
+    },
 )
 MOMENT = Number(FIRST_MOMENT, LAST_MOMENT)
 DATE_COLUMN = Fields(

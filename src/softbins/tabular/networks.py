@@ -15,7 +15,7 @@ from softbins.tabular.tree_growth import GrownTrees
 
 # Kinds of columns with inputs of more than yes and no, and such inputs of columns of categories.
 EMBEDDED_KINDS = ("number", "date", "time", "duration")
-EMBEDDED_STATISTICS = ("category_mean", "category_effect")
+EMBEDDED_STATISTICS = ("category_mean", "category_effect", "category_slope")
 
 
 def make_network(

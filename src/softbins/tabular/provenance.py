@@ -258,6 +258,8 @@ def _in_words(encoder: Encoder) -> dict[str, Any]:
         clock = "" if encoder.zone is None else f" ({encoder.zone})"
         return {"low": low, "high": high, "remark": f"as {made}{clock}"}
     if isinstance(encoder, CategoryEncoder):
-        return {} if encoder.means is None else {"remark": "as frequency, mean target and effect"}
+        slopes = ", and slopes along other columns" if encoder.slope_columns else ""
+        remark = f"as frequency, mean target and effect{slopes}"
+        return {} if encoder.means is None else {"remark": remark}
     remarks = {"time": "as seconds since midnight", "duration": "in seconds"}
     return {"remark": remarks[encoder.kind]} if encoder.kind in remarks else {}

@@ -1,12 +1,12 @@
 """What targets say of categories, where these are too many for a feature each.
 
-Instead of that, a category has its frequency and two numbers. Its *mean* is how far its targets lie
-from the mean of all. Its *effect* is what is left of that once trees have predicted targets from
-the other columns, and once effects of other columns of many categories are taken off. The rarer a
-category, the closer are both to 0, which is also what a new category has: with a variance s2 inside
-of categories and t2 between them, the mean of n rows counts n t2 / (n t2 + s2) (empirical Bayes, as
-in scikit-learn's TargetEncoder, but with an estimate of t2 that is 0 where categories differ by
-chance alone).
+Instead of that, a category has its frequency and some numbers. Its *mean* is how far its targets
+lie from the mean of all. Its *effect* is what is left of that once trees have predicted targets
+from the other columns, and once effects of other columns of many categories are taken off. Its
+*slope* along a column of numbers is how much more what is left grows with these than elsewhere;
+there are slopes only where they differ by more than chance. The rarer a category, the closer are
+all of these to 0, which is also what a new category has: see `shrinkage`. (scikit-learn's
+TargetEncoder shrinks means as well, but not to 0 where categories differ by chance alone.)
 
 A row's own target must not be in its features, or networks and trees would learn to trust them too
 much. So training rows have numbers from rows of other folds (Micci-Barreca, 2001), held-out rows
@@ -17,7 +17,7 @@ other columns, each grown from half of the folds, have seen more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from softbins.tabular.defaults import ScalingKind, StatisticsDefaults
 from softbins.tabular.folds import Folds
 from softbins.tabular.jobs import run_tasks, scattered
 from softbins.tabular.row_order import RowOrder
+from softbins.tabular.shrinkage import shrunken_means, shrunken_slopes
 from softbins.tabular.tree_bins import TreeBins
 from softbins.tabular.tree_growth import EnsembleTask, grow_ensemble
 
@@ -38,6 +39,7 @@ Part = tuple[Index, Index]
 """Rows that get statistics, and the rows that these are learnt from."""
 
 DIGITS = 6  # of a statistic in a model file
+NUMBERS = ("value", "elapsed_days")  # contents of features along which there may be slopes
 
 
 def add_target_statistics(
@@ -56,9 +58,11 @@ def add_target_statistics(
     parts = cross_fitting(folds, data.order, defaults.folds, seed)
     weight = np.ones(data.n_rows) if data.weight is None else data.weight
     left = remaining_errors(data, parts, seed, defaults, n_jobs, Stop() if stop is None else stop)
-    learnt = _Learner(data.codes, data.target, left, weight, defaults.rounds)
+    along = slope_columns(data, left, weight, defaults)
+    x = {c: [data.features[:, p].astype(np.float64) for p in places] for c, places in along.items()}
+    learnt = _Learner(data.codes, data.target, left, weight, defaults.rounds, x)
     statistics = learnt.from_rows(np.arange(data.n_rows))
-    return _with_features(data, learnt.crossed(parts), statistics, scaling)
+    return _with_features(data, learnt.crossed(parts), statistics, along, scaling)
 
 
 # Whose targets a row may know
@@ -154,79 +158,92 @@ def _task(
 # Statistics of categories
 
 
+@dataclass(frozen=True, eq=False)
 class _Learner:
-    """Learns means and effects from some of the rows.
+    """Learns means, effects and slopes from some of the rows.
 
     `codes[c]` are the categories (n,) of column c, -1 for none; `errors` is what other columns
-    leave of the targets.
+    leave of the targets. `slopes[c]` are the features (n,) along which column c has slopes.
     """
 
-    def __init__(
-        self, codes: dict[int, Index], target: Array, errors: Array, weight: Array, rounds: int
-    ) -> None:
-        self.codes, self.target, self.errors, self.weight = codes, target, errors, weight
-        self.counts = {column: int(own.max()) + 1 for column, own in codes.items()}
-        self.rounds = rounds
+    codes: dict[int, Index]
+    target: Array
+    errors: Array
+    weight: Array
+    rounds: int
+    slopes: dict[int, list[Array]] = field(default_factory=dict)
 
     def from_rows(self, rows: Index) -> dict[int, Array]:
-        """Means and effects (categories + 1, 2) for each column; the last row, for none, is 0."""
+        """What is learnt (categories + 1, numbers) of each column; the last row, for none, is 0."""
         codes = {column: own[rows] for column, own in self.codes.items()}
         weight, target, errors = self.weight[rows], self.target[rows], self.errors[rows]
-        found = {column: np.zeros((count + 1, 2)) for column, count in self.counts.items()}
+        found = {column: self._nothing(column) for column in codes}
         for column, own in codes.items():
-            found[column][:-1, 0] = shrunken_means(own, target, weight, self.counts[column])
+            values = found[column][:-1]
+            values[:, 0] = shrunken_means(own, target, weight, len(values))
         # Columns take turns, each with what all others leave (backfitting).
         for _ in range(self.rounds if len(codes) > 1 else 1):
             for column, own in codes.items():
                 others = sum(found[c][o, 1] for c, o in codes.items() if c != column)
-                effects = shrunken_means(own, errors - others, weight, self.counts[column])
-                found[column][:-1, 1] = effects
+                values, left = found[column][:-1], errors - others
+                values[:, 1] = shrunken_means(own, left, weight, len(values))
+                for number, x in enumerate(self.slopes.get(column, []), 2):
+                    slopes = shrunken_slopes(own, x[rows], left, weight, len(values))
+                    values[:, number] = slopes.values
         return found
 
+    def _nothing(self, column: int) -> Array:
+        count = int(self.codes[column].max()) + 1
+        return np.zeros((count + 1, 2 + len(self.slopes.get(column, []))))
+
     def crossed(self, parts: Sequence[Part]) -> dict[int, Array]:
-        """The same for every row (n, 2), each from the rows that it may know."""
-        features = {column: np.zeros((len(self.target), 2)) for column in self.codes}
+        """The same for every row (n, numbers), each from the rows that it may know."""
+        shapes = {column: self._nothing(column).shape[1] for column in self.codes}
+        features = {c: np.zeros((len(self.target), numbers)) for c, numbers in shapes.items()}
         for rows, learnt in parts:
             for column, found in self.from_rows(learnt).items():
                 features[column][rows] = found[self.codes[column][rows]]
         return features
 
 
-def shrunken_means(codes: Index, y: Array, weight: Array, count: int) -> Array:
-    """How far the mean of each category (count,) lies from that of all rows (n,), shrunken.
-
-    The variances inside and between categories are those of a one-way analysis of variance with
-    unequal numbers of rows. A row of category -1 belongs to none.
-    """
-    known = codes >= 0
-    codes, y, weight = codes[known], y[known], weight[known]
-    rows = np.bincount(codes, weight, count)
-    total, seen = rows.sum(), int((rows > 0).sum())
-    if seen < 2 or len(y) <= seen:
-        return np.zeros(count)
-    y = y - np.average(y, weights=weight)
-    means = np.bincount(codes, weight * y, count) / np.where(rows > 0, rows, 1.0)
-    inside = (weight * np.square(y - means[codes])).sum() / total * len(y) / (len(y) - seen)
-    excess = (rows * np.square(means)).sum() - (seen - 1) * inside
-    between = max(excess / (total - np.square(rows).sum() / total), 0.0)
-    certain = rows * between
-    shrunken: Array = means * certain / np.where(certain + inside > 0, certain + inside, 1.0)
-    return shrunken
+def slope_columns(
+    data: TrainingData, errors: Array, weight: Array, defaults: StatisticsDefaults
+) -> dict[int, list[int]]:
+    """For each column of many categories the features of numbers with slopes that explain most."""
+    features = data.columns.encoded_features
+    numbers = [place for place, each in enumerate(features) if each.content in NUMBERS]
+    some = slice(None, None, -(-data.n_rows // defaults.max_rows_of_trees))
+    chosen = {}
+    for column, codes in data.codes.items():
+        count = int(codes.max()) + 1
+        shares = {}
+        for place in numbers:
+            x = data.features[some, place].astype(np.float64)
+            found = shrunken_slopes(codes[some], x, errors[some], weight[some], count)
+            if found.evidence > defaults.min_slope_evidence:
+                shares[place] = found.share
+        large = [place for place, share in shares.items() if share > defaults.min_slope_share]
+        chosen[column] = sorted(sorted(large, key=lambda p: -shares[p])[: defaults.max_slopes])
+    return chosen
 
 
 def _with_features(
     data: TrainingData,
     features: dict[int, Array],
     statistics: dict[int, Array],
+    along: dict[int, list[int]],
     scaling: ScalingKind,
 ) -> TrainingData:
-    """The table with these features (n, 2) of some columns, whose encoders get the statistics."""
+    """The table with these features of some columns, whose encoders get the statistics."""
     encoders = list(data.columns.encoders)
     for column, found in statistics.items():
         encoder = encoders[column]
         assert isinstance(encoder, CategoryEncoder)
-        means, effects = ([float(f"{x:.{DIGITS}g}") for x in part] for part in found[:-1].T)
-        encoders[column] = replace(encoder, means=means, effects=effects)
+        lists = [[float(f"{x:.{DIGITS}g}") for x in part] for part in found[:-1].T]
+        others = [data.columns.encoded_features[place].column for place in along[column]]
+        encoders[column] = replace(
+            encoder, means=lists[0], effects=lists[1], slopes=lists[2:], slope_columns=others
+        )
     columns = replace(data.columns, encoders=encoders)
     wanted, before = columns.encoded_features, data.columns.encoded_features
     both = before + [feature for feature in wanted if feature not in before]
