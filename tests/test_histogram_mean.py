@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from softbins import Bins, Histogram
-from softbins._core.move_to_mean import FREE_SHARE
+from softbins._core.move_to_mean import LEFT_SHARE
 from tests.instances import BINS
 
 # One has 12 orders of magnitude between its narrowest and its widest bin.
@@ -236,7 +236,16 @@ def test_a_larger_mean_moves_probability_to_the_right_everywhere(histogram, shar
     moved = histogram.with_mean(wanted)
     direction = torch.sign(wanted - histogram.mean)
     change = direction * (moved.probs.cumsum(-1) - histogram.probs.cumsum(-1))
-    assert (change <= FREE_SHARE + 1e-9).all()
+    assert (change <= LEFT_SHARE + 1e-9).all()
+
+
+@pytest.mark.parametrize("away", [-6.0, -2.0, -0.1, 0.1, 2.0, 6.0])
+def test_what_was_possible_stays_possible(away):
+    """No bin between others is left without probability, however far a narrow peak goes."""
+    bins = Bins.uniform(-10.0, 10.0, 200)
+    logits = torch.maximum(-((bins.centers / 0.3) ** 2), torch.tensor(-20.0).double())
+    moved = Histogram(bins, logits=logits).with_mean(exact(away))
+    assert moved.probs.min() > 1e-16
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(1e-30, 0.0), (1e30, 0.0), (3.0, -7.0), (1.0, 1e9)])

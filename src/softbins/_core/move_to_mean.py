@@ -18,7 +18,7 @@ from softbins._core.histogram_numerics import inverse_cdf
 from softbins.bins import Bins
 
 FREEDOM = 0.5  # of the interquartile range, by which a quantile may move farther or less far
-FREE_SHARE = 1e-4  # of the probability, which may move any distance: nothing becomes impossible
+LEFT_SHARE = 1e-4  # of the probability, which a shift leaves where it is: nothing is impossible
 # The search for a mean ends where each is this exact, as a share of the mean distance from it.
 MEAN_TOLERANCE = 1e-9
 MAX_STEPS = 120
@@ -106,13 +106,7 @@ class _Limits(NamedTuple):
         first, third = inverse_cdf(cumulative.below, edges, edges.diff(), levels).unbind(-1)
         spread = (third - first).clamp_min(TINY)
         freedom = FREEDOM * spread / (1 + (gap / spread).square())
-        far, near = (
-            cumulative.at(edges, (edges[1:-1] - by.unsqueeze(-1)).clamp(edges[0], edges[-1]))
-            for by in (gap + freedom, gap - freedom)
-        )
-        kept, free = 1 - FREE_SHARE, FREE_SHARE
-        far = Cumulative(kept * far.below, free + kept * far.above)
-        return cls(far, Cumulative(free + kept * near.below, kept * near.above))
+        return cls(*(_shifted(cumulative, edges, by) for by in (gap + freedom, gap - freedom)))
 
     def without(self, rows: Tensor) -> _Limits:
         """No limits for some rows."""
@@ -127,6 +121,14 @@ class _Limits(NamedTuple):
         """What a move leads to, within the limits."""
         below = inner.below.clamp(self.far.below, self.near.below)
         return Cumulative(below, inner.above.clamp(self.near.above, self.far.above))
+
+
+def _shifted(cumulative: Cumulative, edges: Tensor, by: Tensor) -> Cumulative:
+    """What lies below and above the inner edges after means moved by distances (n,) by a shift."""
+    moved = 1 - LEFT_SHARE
+    points = (edges[1:-1] - by.unsqueeze(-1) / moved).clamp(edges[0], edges[-1])
+    pairs = zip(cumulative.at(edges, points), cumulative, strict=True)
+    return Cumulative(*(moved * there + LEFT_SHARE * here[:, 1:-1] for there, here in pairs))
 
 
 class _Search(NamedTuple):
