@@ -162,7 +162,7 @@ def test_other_array_libraries_refuse_gaussians_on_them():
     [
         (lambda: Bins.symlog(0.0, 5), "limit: need a positive finite number, got 0.0"),
         (lambda: Bins.symlog(800.0, 5), "inverse: must increase and be finite"),
-        (lambda: Bins.symlog(3.0, 1), "count: need a whole number of at least two bins, got 1"),
+        (lambda: Bins.symlog(3.0, 1), "count: need a whole number of at least 2, got 1"),
         (lambda: Bins.transformed(torch.neg, 0.0, 1.0, 4), "inverse: must increase .* -0 to -1"),
         (lambda: Bins.transformed(torch.cos, -1.0, 1.0, 4), "inverse: must increase"),
         (lambda: Bins.transformed(torch.log, -1.0, 1.0, 4), "inverse: must increase and be finite"),
