@@ -61,7 +61,12 @@ def array_curve(bins: Bins, sigma: float, dtype: str) -> ArrayCurve:
         )
     means, places, slopes = (part.numpy() for part in curve)
     length, rise = np.diff(means), np.diff(places)
-    first, last = slopes[:-1] * length - rise, rise - slopes[1:] * length
-    shapes = (part.astype(dtype) for part in (1 / length, rise, first, last))
-    even = array_bins(Bins.uniform(0.0, bins.count, bins.count), dtype)
-    return ArrayCurve(split(means, dtype), split(places, dtype), *shapes, even)
+    return ArrayCurve(
+        means=split(means, dtype),
+        places=split(places, dtype),
+        per_unit=(1 / length).astype(dtype),
+        rise=rise.astype(dtype),
+        first=(slopes[:-1] * length - rise).astype(dtype),
+        last=(rise - slopes[1:] * length).astype(dtype),
+        even=array_bins(Bins.uniform(0.0, bins.count, bins.count), dtype),
+    )

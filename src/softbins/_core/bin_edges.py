@@ -77,7 +77,7 @@ def covering_edges(y: NDArray[np.float64], count: int, room: float) -> NDArray[n
     low, high = float(y.min()), float(y.max())
     width = max((high - low) / (count - room), smallest_width(low, high, count))
     start = low + (high - low) / 2 - width * count / 2
-    return start + width * np.arange(count + 1)
+    return np.asarray(start + width * np.arange(count + 1), np.float64)
 
 
 def quantile_edges(y: NDArray[np.float64], count: int) -> NDArray[np.float64]:
