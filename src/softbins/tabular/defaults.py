@@ -86,16 +86,20 @@ class FoldDefaults:
     """Which rows members leave out."""
 
     count: int = 8
-    """Folds that rows are cut into. Each member learns from seven eighths of the rows."""
+    """Folds that many rows are cut into. Each member learns from seven eighths of them."""
+    min_count_of_few_rows: int = 4
+    """Folds that few rows are cut into, at least, so that as many members leave out all of them.
+    With four folds of all rows, in the place of four of eight, the fast preset has a CRPS 2% and
+    an RMSE 1% lower on the small tables: more rows calibrate and share out the mean."""
     max_unpaired_rows: int = 1_000
-    """Rows up to which each member leaves out a fold of its own; beyond, two share one. With few
+    """Rows that are few: each member leaves out a fold of its own. Beyond, two share one. With few
     rows all of them are needed for calibration; with many, pairs are closer to the ensemble."""
     max_judges: int = 10_000
     """Held-out rows, of all folds together, that calibrate. More change nothing that is seen."""
-    time_share: float = 0.5
-    """Share of the rows, the latest, that are held out block by block where rows have a time."""
-    time_blocks: int = 2
-    """Blocks that these are cut into, at most: about as long as the time that lies ahead."""
+    time_share: float = 0.25
+    """Share of the rows, the latest, that all members leave out where rows have a time. With half
+    of them in two blocks, 90% intervals hold 96% of the last fifth of bike and 92% of PM2.5, and
+    with the later block alone 91% and 89%: what changed long ago says little of what is to come."""
     min_rows_without_duplicates: int = 30
     """Rows that have to be left of a fold after duplicates are taken out: fewer judge nothing."""
 
@@ -310,9 +314,10 @@ class CalibrationDefaults:
     max_numbers: int = 2**22
     """Probabilities of held-out rows, of all bins together, that calibration works with."""
     max_tilt: float = 0.5
-    """How far histograms may be tilted to their mean, in log odds of the upper quartile beside the
-    lower one, if held-out rows find that better than a move alone. On a table of strikes the CRPS
-    is 147 with it and 255 without; where noise is small, a move alone is chosen."""
+    """How far histograms may be tilted to their mean, away from the longer tail, in log odds of a
+    quartile beside the other one, if held-out rows find that better than a move alone. On a table
+    of strikes the CRPS is 147 with it and 255 without; where noise is small, a move alone is
+    chosen."""
     rounds: int = 3
     """Rounds in which the map and what restores the mean after it agree. Other numbers were not
     tried since the mean is restored after the map."""
@@ -322,8 +327,8 @@ class CalibrationDefaults:
     min_offset_deviations: float = 4.0
     """Standard errors that the mean error of held-out rows has to have for it to be undone."""
     max_error_after_offset: float = 0.9
-    """Mean absolute error that may be left then, as a share. Networks of five epochs, on 100 rows
-    of skewed noise, cover 82% at 90% without this and 89% with it."""
+    """Root mean squared error that may be left then, as a share. Networks of five epochs, on 100
+    rows of skewed noise, cover 82% at 90% without this and 89% with it."""
     gain_of_all_rows: float = 0.3
     """Share of what members do not have in common, squared, that goes once they have seen all rows
     and not seven eighths. With 0, 0.3 and 0.6, 50% intervals of the fast preset hold 56, 54, 52% of
