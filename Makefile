@@ -1,6 +1,8 @@
 # Everything a newcomer needs: `make demo` and `make test`. Each sets up .venv on first use.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+# In two processes, each file in one of them: what its tests share is made once.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: help demo test test-slow check lint format paper bench bench-training bench-serving bench-jobs bench-large bench-onnx bench-paper bench-accuracy bench-ablation bench-rl bench-bins docs site dist clean
@@ -74,10 +76,10 @@ paper: .venv/ready
 	$(MAKE) docs
 
 test: .venv/ready
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-slow: .venv/ready .venv-mlflow/ready .venv-tensorflow/ready
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(PYTEST) -m slow
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -85,7 +87,7 @@ lint: .venv/ready
 	$(BIN)/mypy
 
 check: lint
-	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term
+	$(PYTEST) -m "not slow" --cov --cov-report=term
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .

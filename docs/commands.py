@@ -36,9 +36,10 @@ the paper's. `predict --raw` writes intervals that are not calibrated. `info` te
 a mean, how many networks and the share of the trees.
 
 `evaluate` prints the MAE of the predicted means and medians, RMSE, R², CRPS, NLL, and how many
-targets the intervals cover and how wide they are, above the errors in training and a verdict in
-words. A model that predicts numbers, such as one with `--objective l2`, has MAE, RMSE and R² only.
-Targets outside the bins make the NLL infinite; their number is said on stderr and on the page.
+targets the intervals cover and how wide they are, above the errors on rows that training held out,
+which `fit` prints as well, and a verdict in words. A model that predicts numbers, such as one with
+`--objective l2`, has MAE, RMSE and R² only. Targets where the density is zero, most of them outside
+the bins, make the NLL infinite; their number is said on stderr and on the page.
 [A table](table.md#one-page-about-the-model) says what is on the page and how the verdict is found.
 
 `compare` cross-validates `softbins` and `softbins-fast`, which are what `fit` fits, boosted trees,

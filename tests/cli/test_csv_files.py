@@ -125,7 +125,7 @@ def test_a_large_file_shows_how_far_it_is(tmp_path, monkeypatch):
     shares = []
 
     @contextmanager
-    def bar():
+    def bar(title):
         yield lambda share, text, seconds: shares.append((share, text))
 
     monkeypatch.setattr("softbins.cli.csv_files.MIN_BYTES_FOR_PROGRESS", 1000)

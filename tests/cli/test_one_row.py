@@ -76,7 +76,7 @@ WRONG = [
         "no column 'widht' (did you mean 'width'?); the model needs ",
     ),
     (["width=wide", "height=1"], "width: 'wide' is not a number\n"),
-    (["width=1,234", "height=1"], "width: '1,234' may mean 1234 or 1.234: give --decimal . or"),
+    (["width=1,234", "height=1"], "width: '1,234' may mean 1234 or 1.234: give --decimal , or"),
     (
         ["width=€ 1.200", "height=2"],
         "width: '€ 1.200' may mean € 1200 or € 1.200: give --decimal , or",

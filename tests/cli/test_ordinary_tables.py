@@ -1,6 +1,8 @@
 """Ordinary tables, as they lie on people's disks, from the file to a prediction."""
 
 import json
+import math
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -96,7 +98,7 @@ def test_all_problems_come_with_the_option_that_leaves_them_out(tmp_path):
     assert refused.stderr == (
         f"softbins: {path}: 3 columns cannot be taken: 'b, c' (row 2: 'x' is not a "
         "number), 'd' (row 1: 'inf' is not finite), 'e' ('1,234' may mean 1234 or 1.234: give "
-        "--decimal . or --decimal ,); mend them, or leave them out: --drop '\"b, c\",d,e'\n"
+        "--decimal , or --decimal .); mend them, or leave them out: --drop '\"b, c\",d,e'\n"
     )
     refused = run("fit", path, "--target", "y", "-o", tmp_path / "m", "--drop", 'a,"b, c",d,e')
     assert "no columns besides the target 'y'" in refused.stderr
@@ -129,10 +131,18 @@ def test_predictions_carry_columns_of_the_table(tmp_path, monkeypatch):
     kept = pd.read_csv("p.csv")
     assert list(kept.columns) == ["Stadt", "Preis", "prediction", "low_0.8", "high_0.8"]
     assert kept[["Stadt", "Preis"]].equals(flats()[["Stadt", "Preis"]])
+    shares = []
+    bar = nullcontext(lambda share, *_: shares.append(share))
+    monkeypatch.setattr("softbins.cli.commands.predict.progress_bar", lambda _: bar)
+    monkeypatch.setattr("softbins.cli.commands.predict.ROWS_AT_A_TIME", 7)
+    succeeds("predict", "m", "t.csv", "-o", "q.csv", "--keep", "Stadt,Preis", "--interval", "0.8")
+    pd.testing.assert_frame_equal(pd.read_csv("q.csv"), kept, rtol=1e-9)
+    assert shares == sorted(shares)
+    assert (len(shares), shares[-1]) == (math.ceil(len(kept) / 7), 1.0)
     succeeds("predict", "m", "t.csv", "-o", "p.csv", "--keep-all")
     assert list(pd.read_csv("p.csv").columns) == [*flats().columns, "prediction"]
     for wrong, line in [
-        (["--keep", "stadt"], "no column 'stadt' (did you mean 'Stadt'?)"),
+        (["--keep", "stadt"], "t.csv: no column 'stadt' (did you mean 'Stadt'?)"),
         (["--keep", "Stadt", "--keep-all"], "--keep: has no meaning with --keep-all"),
     ]:
         assert line in run("predict", "m", "t.csv", "-o", "p.csv", *wrong).stderr

@@ -22,11 +22,11 @@ def test_the_time_left_follows_the_pace_and_the_limit(share, seconds, limit, lef
 
 
 def test_a_bar_is_drawn_only_for_a_terminal(monkeypatch, capsys):
-    with progress_bar() as update:
+    with progress_bar("training") as update:
         update(0.1, "epoch 1/10", 1.0)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress_bar() as update:
+    with progress_bar("training") as update:
         # Half of it in nine seconds, whatever went before; the bar itself is younger.
         update(0.5, "epoch 5/10", 9.0)
     shown = capsys.readouterr()

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
-from softbins import scores
-from softbins.evaluation import evaluate, predictions
+from softbins import Bins, Histogram, scores
+from softbins.evaluation import Evaluation, evaluate, predictions
 from tests.report.small_models import fitted, table
 
 
@@ -59,6 +60,18 @@ def test_targets_outside_the_bins_are_counted(models):
     found = evaluate(models["equal bins"], x, np.where(np.arange(80) < 3, 99.0, y))
     assert found.scores()["nll"] == math.inf
     assert found.remarks()[0].startswith("3 of 80 targets lie outside the bins, [")
+    assert len(found.remarks()) == 1
+
+
+def test_targets_in_bins_without_probability_are_counted():
+    half = Histogram(Bins.uniform(0, 1, 2), probs=torch.tensor([[0.0, 1.0]] * 3))
+    y, mean, interval = np.array([0.2, 0.7, 3.0]), np.full(3, 0.75), np.array([[0.5, 1.0]] * 3)
+    found = Evaluation(None, y, mean, distribution=half, interval=interval, coverage=0.9)
+    assert found.scores()["nll"] == math.inf
+    assert found.remarks() == [
+        "1 of 3 targets lie outside the bins, [0, 1], where the density is zero.",
+        "1 of 3 targets lie in bins to which their distributions give no probability.",
+    ]
 
 
 @pytest.mark.parametrize(

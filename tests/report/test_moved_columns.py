@@ -35,6 +35,22 @@ def test_another_unit_and_new_names_are_seen(model):
     assert town == f"town ({share:.0%} of rows in new categories)"
 
 
+@pytest.mark.parametrize("written", [lambda days: days, lambda days: days.strftime("%d.%m.%Y")])
+def test_rows_of_another_time_are_seen(written):
+    days = pd.date_range("2020-01-01", periods=200)
+    model = HistogramRegressor((8,), members=2, max_epochs=2, random_state=0)
+    model.fit(pd.DataFrame({"day": written(days)}), np.arange(200.0))
+    assert moved_columns(model, pd.DataFrame({"day": written(days[50:150])})) == []
+    later = pd.DataFrame({"day": written(days + pd.Timedelta(days=50))})
+    assert moved_columns(model, later) == [
+        "day (25% of rows after 2020-07-18, the last of training)"
+    ]
+    earlier = pd.DataFrame({"day": written(days - pd.Timedelta(days=200))})
+    assert moved_columns(model, earlier) == [
+        "day (100% of rows before 2020-01-01, the first of training)"
+    ]
+
+
 def test_few_rows_and_models_that_know_no_medians_say_nothing(model):
     far = rows().assign(size=1e6)
     assert moved_columns(model, far[:19]) == []

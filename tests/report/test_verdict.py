@@ -13,7 +13,6 @@ from softbins.report.verdict import (
     Finding,
     constant_finding,
     constant_level,
-    distributions_finding,
     intervals_finding,
     intervals_level,
     linear_finding,
@@ -150,22 +149,6 @@ def test_few_misses_are_judged_by_their_share():
     assert intervals_level(0.98, share_range(9800, 10_000), 0.99, spike=False) == "bad"
 
 
-@pytest.mark.parametrize(
-    ("inside", "rows", "level", "word"),
-    [
-        (90, 100, "good", "honest"),
-        (680, 1000, "fair", "too sure: 68% inside instead of 90%"),
-        (990, 1000, "fair", "not sure enough"),
-        (12, 14, "unknown", "Too few rows"),
-    ],
-)
-def test_distributions_are_judged_apart_from_the_intervals(inside, rows, level, word):
-    y = noise(rows)
-    found = distributions_finding(y, *ends(y, inside).T, 0.9)
-    assert found.level == level
-    assert word in found.headline
-
-
 # Training
 
 
@@ -241,7 +224,7 @@ def test_a_model_that_may_be_of_no_use_is_not_praised():
 def test_every_question_that_can_be_asked_is_answered():
     whole = evaluate(tabular(), *table(60, seed=1)).verdict()
     assert [each.question for each in whole] == [
-        *("constant", "linear", "intervals", "distributions", "training"),
+        *("constant", "linear", "intervals", "training"),
     ]
     numbers = evaluate(fitted("l2"), *table(60, seed=1)).verdict()
     assert [each.question for each in numbers] == ["constant", "linear", "training"]

@@ -84,10 +84,13 @@ def _without_padding(opened: OpenedInput, dialect: Dialect) -> Iterator[OpenedIn
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise if two columns have the same name."""
-    repeated = [name for name, count in Counter(names).items() if count > 1]
+    """Raise if columns have the same name, with all names that occur more than once."""
+    repeated = [repr(name) for name, count in Counter(names).items() if count > 1]
+    if len(repeated) == 1:
+        raise TableError(f"duplicate column name {repeated[0]}; rename one of them")
     if repeated:
-        raise TableError(f"duplicate column name {repeated[0]!r}; rename one of them")
+        listed = ", ".join(repeated)
+        raise TableError(f"duplicate column names {listed}; each may stand only once")
 
 
 def _header(file: IO[bytes], dialect: Dialect) -> list[str]:
@@ -220,6 +223,9 @@ def _parser_problem(text: str) -> str:
     if found is None:
         return f"broken CSV file ({text.splitlines()[0]})"
     row, need, got = map(int, found.groups())
+    if need == 1:
+        way_out = "the first line has to be the header, and --sep says what separates cells"
+        return f"row {row - 1} has {got} cells, but the header one name; {way_out}"
     return f"row {row - 1} has {got} cells, but the header {need} names; mend the row"
 
 
@@ -248,7 +254,7 @@ def _watched(opened: OpenedInput) -> Iterator[Any]:
     if opened.size < MIN_BYTES_FOR_PROGRESS:
         yield _WatchedFile(opened, lambda *_: None)
         return
-    with progress_bar() as update:
+    with progress_bar("reading") as update:
         yield _WatchedFile(opened, update)
 
 

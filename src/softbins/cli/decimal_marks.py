@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from softbins.cli.number_text import OTHER_MARK, NumberStyle
+from softbins.cli.number_text import NumberStyle
 from softbins.cli.reading import COMMA, POINT
 from softbins.cli.table_errors import ColumnError
 
@@ -50,5 +50,5 @@ class DecimalMarks:
 def _doubt(name: str, text: str) -> ColumnError:
     mark = COMMA if COMMA in text else POINT
     question = f"{text!r} may mean {text.replace(mark, '')} or {text.replace(mark, POINT)}"
-    way_out = f"give --decimal {OTHER_MARK[mark]} or --decimal {mark}"
+    way_out = f"give --decimal {COMMA} or --decimal {POINT}"
     return ColumnError(name, f"column {name!r}: {question}; {way_out}", f"{question}: {way_out}")

@@ -40,7 +40,7 @@ class Dialect:
         if self.sep != ",":
             said.append(f"cells separated by {SEPARATOR_TITLES.get(self.sep, repr(self.sep))}")
         if self.quote != '"':
-            said.append(f"quoted by {self.quote!r}")
+            said.append(f"{self.quote} for quotes")
         if self.encoding != "utf-8":
             said.append(f"text in {ENCODING_TITLES.get(self.encoding, self.encoding)}")
         return f"read with {', '.join(said)}" if said else None

@@ -75,13 +75,20 @@ def read_summary(path: Path, target: str | None, reading: Reading) -> list[Colum
         return [summaries[name] for name in table.frame.columns if name in summaries]
 
 
-def read_features(path: Path, model: Any, reading: Reading = AS_FOUND) -> tuple[Any, Any]:
-    """The features that a fitted model takes, and the table as it was read."""
+def read_features(
+    path: Path, model: Any, reading: Reading = AS_FOUND, keep: Sequence[str] | None = ()
+) -> tuple[Any, Any]:
+    """The features that a fitted model takes, and columns of the table as it was read.
+
+    `keep` names these columns, and None keeps all. The others leave the memory.
+    """
     table = read_table(path, reading, _labels_of(model))
     with _errors_name_the_file(path):
-        taken = model_columns(table, model, reading)
+        check_present(table.frame, keep or ())
+        kept = table.frame[list(table.frame.columns if keep is None else keep)]
+        taken = model_columns(table, model, reading, release=True)
         _say(path, table, taken)
-        return features_for_model(taken, model), table.frame
+        return features_for_model(taken, model), kept
 
 
 def read_features_and_target(
@@ -103,8 +110,13 @@ def read_features_and_target(
         return _rows(x, known), y
 
 
-def model_columns(table: Table, model: Any, reading: Reading) -> list[TakenColumn]:
-    """The columns that a model takes, by name, or by position if it was trained without names."""
+def model_columns(
+    table: Table, model: Any, reading: Reading, release: bool = False
+) -> list[TakenColumn]:
+    """The columns that a model takes, by name, or by position if it was trained without names.
+
+    With `release`, they leave the table as they are taken, which saves memory.
+    """
     names, kinds = model.columns_.names, model.columns_.kinds
     unused = [name for name, kind in zip(names or [], kinds, strict=False) if kind == "ignored"]
     for name in set(unused) - set(table.frame.columns):
@@ -113,7 +125,8 @@ def model_columns(table: Table, model: Any, reading: Reading) -> list[TakenColum
     if names is None and len(present) != len(kinds):
         need = f"the model needs {len(kinds)} columns, without names"
         raise TableError(f"{need}; the table has {len(present)}")
-    taken, problems = TableColumns(table, reading.decimal).take_all(names or present, kinds)
+    columns = TableColumns(table, reading.decimal)
+    taken, problems = columns.take_all(names or present, kinds, release)
     if problems:
         # None of them can be left out, because the model needs all.
         raise columns_refused(problems, may_drop=False)

@@ -12,11 +12,12 @@ Update = Callable[[float, str, float | None], None]
 
 
 @contextmanager
-def progress_bar(max_seconds: float | None = None) -> Iterator[Update]:
+def progress_bar(title: str, max_seconds: float | None = None) -> Iterator[Update]:
     """Show a bar while the block runs, which takes `max_seconds` at most.
 
-    Yields a function to call with the share of the work that is done, the text beside the bar,
-    and the seconds that this share took; None is all the time since the bar was started.
+    `title` is the text beside the bar at first. Yields a function to call with the share of the
+    work that is done, the text from then on, and the seconds that this share took; None is all the
+    time since the bar was started.
     """
     if not sys.stderr.isatty():
         yield lambda share, text, seconds: None
@@ -25,7 +26,7 @@ def progress_bar(max_seconds: float | None = None) -> Iterator[Update]:
     console = optional_import("rich.console").Console(stderr=True)
     columns = rich.BarColumn(), "{task.description}", "{task.fields[left]}"
     with rich.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("training", total=1.0, left="")
+        task = bar.add_task(title, total=1.0, left="")
 
         def update(share: float, text: str, seconds: float | None) -> None:
             left = time_left(share, seconds or bar.tasks[0].elapsed or 0.0, max_seconds)

@@ -140,7 +140,12 @@ def _from_feather(file: IO[bytes]) -> Any:
 def _from_json(file: IO[bytes]) -> Any:
     """A list of records, each with a value by name; what a record lacks is a gap."""
     pandas = optional_import("pandas")
-    records = json.loads(file.read(), object_pairs_hook=_record)
+    try:
+        records = json.loads(file.read(), object_pairs_hook=_record)
+    except json.JSONDecodeError as error:
+        if error.msg != "Extra data":
+            raise
+        records = None  # a record in each line, without a list around them
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise TableError('need a list of records, such as [{"size": 80, "price": 12.5}, ...]')
     return pandas.DataFrame.from_records(records)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from softbins._core.extras import optional_import
-from softbins._core.text import aligned, number_text
+from softbins._core.text import number_text, shortened, wrapped
 from softbins.cli.table_columns import TakenColumn
 from softbins.cli.table_errors import ColumnError
 
 HEADER = ("column", "taken for", "distinct", "gaps", "remark")
-MAX_WIDTH, MAX_NAME = 80, 24
+MIN_WIDTH, MAX_NAME = 80, 24
 # Columns beyond this number are counted and not listed, before a training.
 MAX_LISTED = 40
 # When a remark is made.
@@ -57,11 +57,11 @@ def refused_summary(error: ColumnError, frame: Any) -> ColumnSummary:
 def summary_text(summaries: Sequence[ColumnSummary], limit: int | None = None) -> str:
     """The summary as lines of at most the width of a terminal."""
     cells = [_line(summary) for summary in summaries[:limit]]
-    lines = aligned([HEADER, *cells]).splitlines()
-    if limit is not None and len(summaries) > limit:
-        lines.append(f"and {len(summaries) - limit} more columns; softbins look lists all")
-    width = min(shutil.get_terminal_size((MAX_WIDTH, 24)).columns, 2 * MAX_WIDTH)
-    return "\n".join(_cut(line, max(width, MAX_WIDTH)) for line in lines)
+    width = min(shutil.get_terminal_size((MIN_WIDTH, 24)).columns, 2 * MIN_WIDTH)
+    text = wrapped([HEADER, *cells], max(width, MIN_WIDTH), HEADER.index("remark"))
+    if limit is None or len(summaries) <= limit:
+        return text
+    return f"{text}\nand {len(summaries) - limit} more columns; softbins look lists all"
 
 
 def summary_json(summaries: Sequence[ColumnSummary]) -> list[dict[str, Any]]:
@@ -75,11 +75,7 @@ def _line(summary: ColumnSummary) -> list[str]:
         f"{summary.distinct:,}".rjust(len(HEADER[2])),
         f"{summary.gaps:,}".rjust(len(HEADER[3])),
     )
-    return [_cut(name, MAX_NAME), summary.taken_for, *counts, summary.remark]
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 3]}..."
+    return [shortened(name, MAX_NAME), summary.taken_for, *counts, summary.remark]
 
 
 def _remark(column: TakenColumn, known: Any, distinct: int, gaps: int) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
@@ -160,8 +161,8 @@ class Evaluation:
         Returns
         -------
         list of str
-            Whole sentences: that the model predicts numbers only, or how many targets lie outside
-            the bins, where the likelihood is zero. Empty if there is nothing to say.
+            Whole sentences: that the model predicts numbers only, or how many targets lie where
+            the likelihood is zero, outside the bins or in them. Empty if there is nothing to say.
 
         Examples
         --------
@@ -180,9 +181,15 @@ class Evaluation:
                 "RMSE and R² are known, and nothing of densities, intervals or calibration."
             ]
         bins = self.distribution.bins
-        outside = int(((self.y < bins.low) | (self.y > bins.high)).sum())
-        where = f"outside the bins, [{bins.low:g}, {bins.high:g}], where the density is zero"
-        return [f"{outside} of {len(self.y)} targets lie {where}."] if outside else []
+        outside = (self.y < bins.low) | (self.y > bins.high)
+        impossible = np.isneginf(self.distribution.log_prob(torch.from_numpy(self.y)).numpy())
+        ends = f"[{bins.low:g}, {bins.high:g}]"
+        places = [
+            (outside, f"outside the bins, {ends}, where the density is zero"),
+            (impossible & ~outside, "in bins to which their distributions give no probability"),
+        ]
+        counts = [(int(rows.sum()), where) for rows, where in places]
+        return [f"{n} of {len(self.y)} targets lie {where}." for n, where in counts if n]
 
     def verdict(self) -> list[Finding]:
         """Judge the model in words.

@@ -1,7 +1,8 @@
 """Columns whose values are not what they were in training, as far as a model remembers them.
 
 Of numbers a model keeps where their middle was and how far they spread, of categories which there
-were. That is enough to see a column in another unit, or a new name for an old category.
+were, of dates the first and the last. That is enough to see a column in another unit, a new name
+for an old category, or rows of another time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from softbins._core.text import number_text
 from softbins.report.sampling_error import share_range
+from softbins.tabular.dates import DateEncoder, moment_text
 from softbins.tabular.frames import is_missing, read_columns
 from softbins.tabular.validation import prediction_data
 
@@ -21,6 +23,8 @@ Array = NDArray[np.float64]
 # Distances between the quartiles of training that a median has to move to be mentioned.
 MOVED_FAR = 1.0
 MIN_UNKNOWN_SHARE = 0.05
+# How many such distances new categories or dates in all rows count for.
+WEIGHT_OF_UNKNOWN = 10
 MAX_MENTIONED = 3
 MIN_ROWS = 20
 
@@ -30,7 +34,11 @@ def moved_columns(model: Any, X: Any) -> list[str]:
     features = prediction_data(model, X, model.columns_)
     if len(features) < MIN_ROWS:
         return []
-    found = [*_moved_numbers(model, features), *_unknown_categories(model, X, features)]
+    found = [
+        *_moved_numbers(model, features),
+        *_unknown_categories(model, X, features),
+        *_other_times(model, X),
+    ]
     found.sort(key=lambda item: -item[0])
     return [text for _, text in found[:MAX_MENTIONED]]
 
@@ -76,5 +84,23 @@ def _unknown_categories(model: Any, X: Any, features: Array) -> list[tuple[float
             unknown = float(((features[:, own] == 0).all(1) & given).mean())
             if unknown >= MIN_UNKNOWN_SHARE:
                 text = f"{column_label(model, column)} ({unknown:.0%} of rows in new categories)"
-                found.append((10 * unknown, text))
+                found.append((WEIGHT_OF_UNKNOWN * unknown, text))
+    return found
+
+
+def _other_times(model: Any, X: Any) -> list[tuple[float, str]]:
+    """How many rows have a date after the last or before the first of training, in words."""
+    found = []
+    for column, values in enumerate(read_columns(X)):
+        encoder, label = model.columns_.encoders[column], column_label(model, column)
+        if isinstance(encoder, DateEncoder):
+            moments = encoder.moments(values, label)
+            for side, beyond, end, which in (
+                ("after", moments > encoder.high, encoder.high, "last"),
+                ("before", moments < encoder.low, encoder.low, "first"),
+            ):
+                share, date = float(beyond.mean()), moment_text(end, encoder.zone)
+                if share >= MIN_UNKNOWN_SHARE:
+                    text = f"{label} ({share:.0%} of rows {side} {date}, the {which} of training)"
+                    found.append((WEIGHT_OF_UNKNOWN * share, text))
     return found

@@ -27,27 +27,12 @@ class KnownError:
 
 def known_error(model: Any) -> KnownError | None:
     """The error of a fitted estimator on rows that training left out, or else on those it saw."""
-    together = _error_of_all_members(model)
-    if together is not None:
-        text = f"against {number_text(together)} on rows that training left out"
-        return KnownError(together, True, _rows(model), text)
     summary = training_summary(model)
-    for part, held_out in (("validation", True), ("train", False)):
+    for part, held_out in (("held_out", True), ("validation", True), ("train", False)):
         mae = summary.get(f"{part}_mae")
         if mae is not None and math.isfinite(mae):
-            return KnownError(mae, held_out, _rows(model), _words(model, mae, held_out))
+            return KnownError(mae, held_out, _rows(model), _words(model, mae, part))
     return None
-
-
-def _error_of_all_members(model: Any) -> float | None:
-    """The error of held-out rows, each predicted by all members and trees that had not seen it.
-
-    Only an estimator that aggregates its members may know it.
-    """
-    if aggregator_of(model) is None:
-        return None
-    scores: dict[str, float] = getattr(getattr(model, "provenance_", None), "scores", {})
-    return scores.get("mae")
 
 
 def _rows(model: Any) -> float:
@@ -55,8 +40,9 @@ def _rows(model: Any) -> float:
     return math.inf if aggregator is None else aggregator.rows
 
 
-def _words(model: Any, mae: float, held_out: bool) -> str:
-    if not held_out:
+def _words(model: Any, mae: float, part: str) -> str:
+    if part == "train":
         return f"against {number_text(mae)} on the rows that it has learnt from"
-    each = " for each of its networks alone" if model.network_.members > 1 else ""
+    alone = part == "validation" and model.network_.members > 1
+    each = " for each of its networks alone" if alone else ""
     return f"against {number_text(mae)}{each} on rows that training left out"

@@ -17,9 +17,6 @@ intervals
     leaves more than 20 points open. Too few inside is "bad" where 5 points are missing, or half as
     many rows again as should are outside, else "fair". Too many inside is "fair", or "good" where
     many targets are the same number, which makes it unavoidable.
-distributions
-    Where intervals are calibrated apart from the distributions: the same for central intervals of
-    the distributions themselves, but "fair" at worst, because the intervals do not depend on it.
 training
     The mean absolute error, which depends less on single rows, beside that on rows that training
     left out: "good" if it is not larger beyond chance, "bad" if it is larger by a quarter beyond
@@ -80,9 +77,9 @@ class Finding(NamedTuple):
 
     Attributes
     ----------
-    question : {"constant", "linear", "intervals", "distributions", "training"}
+    question : {"constant", "linear", "intervals", "training"}
         Is it better than always saying the same? Than a linear regression? Do the intervals hold
-        what they promise? Do the distributions? Is the error like that in training?
+        what they promise? Is the error like that in training?
     level : {"good", "fair", "bad", "unknown"}
         The answer in a word. "unknown" is what chance may explain either way.
     headline : str
@@ -116,9 +113,6 @@ def findings(evaluation: Evaluation) -> list[Finding]:
         found.append(linear_finding(y, errors, linear))
     if evaluation.interval is not None:
         found.append(intervals_finding(y, evaluation.interval, evaluation.coverage, model))
-    if evaluation.distribution is not None and aggregator_of(model) is not None:
-        low, high = evaluation.distribution.interval(evaluation.coverage)
-        found.append(distributions_finding(y, low.numpy(), high.numpy(), evaluation.coverage))
     if model is not None:
         moved = [] if X is None else moved_columns(model, X)
         found.append(training_finding(errors, known_error(model), moved))
@@ -263,29 +257,6 @@ def intervals_finding(y: Array, interval: Array, coverage: float, model: Any) ->
     return Finding("intervals", level, headline, text)
 
 
-def distributions_finding(y: Array, low: Array, high: Array, coverage: float) -> Finding:
-    """Whether central intervals of the distributions hold as many targets as they promise."""
-    inside = int(((low <= y) & (y <= high)).sum())
-    share, chance = inside / len(y), share_range(inside, len(y))
-    level = intervals_level(share, chance, coverage, has_spike(y))
-    sure = "too sure" if share < coverage else "not sure enough"
-    headline = {
-        "good": "The distributions are honest",
-        "fair": f"The distributions are {sure}: {share:.0%} inside instead of {coverage:.0%}",
-        "unknown": "Too few rows to judge the distributions",
-    }
-    level = "fair" if level == "bad" else level
-    text = (
-        f"{inside} of {len(y)} targets, {share:.0%}, lie in the central {coverage:.0%} of their "
-        "distributions, from which densities, quantiles and samples are taken. "
-    )
-    if level == "fair":
-        text += "The intervals are calibrated apart from them."
-    elif share > coverage and not chance.holds(coverage):
-        text += _reasons_for_wide(level)
-    return Finding("distributions", level, headline[level], text.strip())
-
-
 def has_spike(y: Array) -> bool:
     """Whether many targets are the same number, so that intervals hold more than they promise."""
     share = np.unique(y, return_counts=True)[1].max() / len(y)
@@ -313,7 +284,7 @@ def _reasons_for_narrow(model: Any) -> str:
             "HistogramRegressor does by default."
         )
     rows = aggregator.rows
-    few = f" They were calibrated on {rows} rows only." if rows < FEW_CALIBRATION_ROWS else ""
+    few = f" They were calibrated on {rows:.0f} rows only." if rows < FEW_CALIBRATION_ROWS else ""
     return (
         " These rows may differ from those of the training, or rows of the training may depend on "
         "each other (the same person, place or day), so that those held out were too easy." + few

@@ -7,10 +7,32 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+# In the order in which they are shown.
+ERRORS = ("mae", "rmse", "crps")
+
 
 def training_summary(model: Any) -> dict[str, Any]:
-    """Epochs of a fitted estimator, and the errors of the weights that were kept."""
-    return history_summary(model.history_, model.monitor if model.early_stopping else None)
+    """Epochs of a fitted estimator, and its errors in training.
+
+    They are those of the whole model on rows that training left out, where it knows them:
+    ``held_out_mae`` and so on. Otherwise they are those of its networks, one by one.
+    """
+    summary = history_summary(model.history_, model.monitor if model.early_stopping else None)
+    whole = whole_model_scores(model)
+    if not whole:
+        return summary
+    errors = {f"held_out_{name}": whole[name] for name in ERRORS if name in whole}
+    return {"epochs": summary["epochs"]} | errors
+
+
+def whole_model_scores(model: Any) -> dict[str, float]:
+    """Scores of held-out rows, each predicted by all members and trees that had not seen it.
+
+    Only an estimator that aggregates its members may know them.
+    """
+    aggregates = getattr(model, "aggregator_", None) is not None
+    provenance = getattr(model, "provenance_", None)
+    return dict(provenance.scores) if aggregates and provenance is not None else {}
 
 
 def history_summary(history: Sequence[dict[str, Any]], monitor: str | None) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def _compared_methods(
 ) -> list[dict[str, Any]]:
     from softbins.report.comparison import compare_methods
 
-    with progress_bar() as update:
+    with progress_bar("training") as update:
 
         def show(methods_done: float, text: str) -> None:
             update(methods_done / len(methods), text, None)

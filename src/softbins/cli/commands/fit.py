@@ -152,7 +152,7 @@ def _without_groups(x: Any, order: dict[str, Any]) -> tuple[Any, dict[str, Any]]
 
 
 def _trained_model(x: Any, y: Any, options: dict[str, Any], **more: Any) -> Any:
-    with progress_bar(options["max_seconds"]) as update:
+    with progress_bar("training", options["max_seconds"]) as update:
 
         def show(epoch: int, epochs: int, seconds: float, summary: dict[str, float]) -> None:
             errors = [f"{k.replace('_', ' ')} {v:.4g}" for k, v in summary.items() if "mae" in k]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 import softbins
 from softbins._core.extras import optional_import
@@ -25,6 +27,7 @@ from softbins.cli.options import (
 )
 from softbins.cli.output_files import check_not_an_input
 from softbins.cli.parquet_folders import predict_folder
+from softbins.cli.progress import progress_bar
 from softbins.cli.reading import Reading
 from softbins.cli.reading_options import column_names, reading_options
 from softbins.cli.table_columns import check_present
@@ -34,6 +37,7 @@ from softbins.cli.terminal_density import density_lines
 
 # Of the interval that is shown for one row.
 COVERAGE = 0.9
+ROWS_AT_A_TIME = 1 << 16
 
 
 @click.command(
@@ -93,12 +97,11 @@ def predict(
     if isinstance(rows, Path) and rows.is_dir():
         _predict_folder(fitted, rows, path, reading, keep, keep_all, options)
         return
-    x, frame = _rows(rows, fitted, reading)
+    x, kept = _rows(rows, fitted, reading, None if keep_all else keep or ())
     if path is None:
         click.echo(_one_row_text(fitted, x, options))
     else:
-        kept = list(frame.columns) if keep_all else list(keep or ())
-        _write(_prediction_table(fitted, x, frame, kept, options), path)
+        _write(_prediction_table(fitted, x, kept, options), path)
 
 
 def _predict_folder(
@@ -113,35 +116,48 @@ def _predict_folder(
     """Predict Parquet files a batch at a time, to one Parquet file."""
 
     def table_of(x: Any, frame: Any) -> Any:
-        kept = list(frame.columns) if keep_all else list(keep or ())
-        return _prediction_table(model, x, frame, kept, options)
+        if not keep_all:
+            check_present(frame, keep or ())
+            frame = frame[list(keep or ())]
+        return _prediction_table(model, x, frame, options)
 
     count = predict_folder(folder, model, Path(str(path)), reading, table_of)
     click.echo(f"wrote {count} predictions to {path}", err=True)
 
 
-def _rows(rows: Path | dict[str, str], model: Any, reading: Reading) -> tuple[Any, Any]:
-    """The features that a model takes, and the table that they come from."""
+def _rows(
+    rows: Path | dict[str, str], model: Any, reading: Reading, keep: Sequence[str] | None
+) -> tuple[Any, Any]:
+    """The features that a model takes, and the columns to keep of where they come from."""
     if isinstance(rows, Path):
-        return read_features(rows, model, reading)
+        return read_features(rows, model, reading, keep)
     x, frame, remarks = one_row_features(rows, model, reading.decimal)
     for remark in remarks:
         click.echo(remark, err=True)
-    return x, frame
+    check_present(frame, keep or ())
+    return x, frame if keep is None else frame[list(keep)]
 
 
-def _prediction_table(
-    model: Any, x: Any, frame: Any, kept: list[str], options: dict[str, Any]
-) -> Any:
-    from softbins.report.evaluation import predictions
-
-    check_present(frame, kept)
-    columns = predictions(model, x, **options)
-    twice = [name for name in kept if name in columns]
+def _prediction_table(model: Any, x: Any, kept: Any, options: dict[str, Any]) -> Any:
+    """The columns that are kept, and beside them the predictions."""
+    columns = _predictions(model, x, options)
+    twice = [name for name in kept.columns if name in columns]
     if twice:
         raise TableError(f"--keep: {twice[0]!r} is a column of the result; rename it in the table")
     pandas = optional_import("pandas")
-    return pandas.concat([frame[kept], pandas.DataFrame(columns)], axis=1)
+    return pandas.concat([kept, pandas.DataFrame(columns)], axis=1)
+
+
+def _predictions(model: Any, x: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Predictions as named columns, some rows at a time, because encoding takes memory."""
+    from softbins.report.evaluation import predictions
+
+    blocks = []
+    with progress_bar("predicting") as update:
+        for start in range(0, len(x), ROWS_AT_A_TIME):
+            blocks.append(predictions(model, x[start : start + ROWS_AT_A_TIME], **options))
+            update(min((start + ROWS_AT_A_TIME) / len(x), 1.0), "predicting", None)
+    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
 
 def _write(result: Any, path: str | Path) -> None:
