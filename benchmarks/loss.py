@@ -29,7 +29,7 @@ BINS = 100
 BATCHES = {256: 200, 65536: 1}  # batch size: steps in a block
 BLOCKS = 60
 # Batch: (at most this many times the floor, at least this many times faster than the peer).
-LIMITS = {256: (2.2, 2.4), 65536: (1.5, 4.0)}
+LIMITS = {256: (2.1, 2.4), 65536: (1.1, 4.0)}
 MEMORY_LIMIT = 1.3
 # Other bins and sigmas cost at most this many times one sigma on equal bins.
 OTHER_LIMIT = 2.0

@@ -59,19 +59,16 @@ def spread_targets(bins, dtype=torch.float64):
     return torch.cat([inside, bins.edges, bins.centers, bins.low + span * beyond]).to(dtype)
 
 
-# Those of the targets that JAX and Keras have as well.
-ARRAY_TARGETS = [
-    "gaussian",
-    "gaussian narrow",
-    "gaussian wide",
-    "gaussian of bins",
-    "onebin",
-    "uniform",
-    "twohot",
-]
-
-
 def array_cases():
-    """All plain bins, and two kinds of them with targets outside where they are."""
+    """All bins without atoms, and two kinds of them with targets outside where they are."""
     tails = [("years", "tail"), ("unequal", "tail")]
-    return [(bins, "clamp") for bins in PLAIN_BINS] + tails
+    return [(bins, "clamp") for bins in WITHOUT_ATOMS] + tails
+
+
+def array_targets(bins, outside):
+    """Those of the targets that JAX and Keras have as well, on these bins."""
+    gaussians = ["gaussian", "gaussian narrow", "gaussian wide"]
+    names = ["gaussian of bins", "onebin", "uniform", "twohot"]
+    # On transformed bins they have Gaussians of a few bins only.
+    names += gaussians if bins.transformed_step is None else []
+    return {name: targets(bins, outside)[name] for name in names}

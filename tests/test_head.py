@@ -121,6 +121,8 @@ def test_a_checkpoint_predicts_the_same(bins, tmp_path):
     ("call", "message"),
     [
         (lambda: HistogramHead(4, EQUAL, outputs=0), "outputs: need a whole number .* got 0"),
+        (lambda: HistogramHead(4, EQUAL, outputs="3"), "outputs: need a whole number .* got '3'"),
+        (lambda: HistogramHead(4, EQUAL, spare=1.5), "spare: need a whole number .* got 1.5"),
         (lambda: HistogramHead(4, STACKED, outputs=2), "outputs: 2 outputs do not fit Stacked"),
         (lambda: HistogramHead(4, EQUAL, reduction="all"), "reduction: expected 'mean'"),
         (lambda: HistogramHead(4, STACKED, reduction="all"), "reduction: expected 'mean'"),

@@ -166,7 +166,7 @@ def test_float32_agrees_with_float64_for_any_sigma(bins, ratio, outside):
     bins = BINS[bins]
     target = Gaussian.of_bins(ratio, outside=outside)
     loss = HistogramLoss(bins, target, reduction="none")
-    logits, y = batch(bins, 2500)
+    logits, y = batch(bins, 4500)
     ends = torch.cat([bins.edges, bins.centers]).float().clamp(bins.low, bins.high)
     y = torch.cat([ends, y[len(ends) :]])
     losses = loss(logits, y)

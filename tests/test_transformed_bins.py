@@ -8,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from softbins import Bins, Gaussian, Histogram, HistogramLoss, TwoHot
-from softbins._core import array_weights
 
 BINS = {
     "DreamerV3": Bins.symlog(20.0, 255),
@@ -151,10 +150,14 @@ def test_uniform_logits_have_the_mean_zero_in_float32():
     assert mean.abs().max() < 1e-15
 
 
-def test_other_array_libraries_refuse_gaussians_on_them():
-    y, bins = torch.tensor([0.0]), BINS["few"]
-    with pytest.raises(ValueError, match="bins: Gaussian targets on .* need PyTorch; use TwoHot"):
-        array_weights.weights(None, y, bins, Gaussian(1.0), "float32")
+@pytest.mark.parametrize("ratio", [0.3, 0.4, 5.0, 10.0, 12.0, 20.0])
+@pytest.mark.parametrize("name", BINS)
+def test_a_target_at_a_center_has_the_weights_of_one_beside_it(name, ratio):
+    # Where little is missing to the mean, the bin of that center must not take everything.
+    bins = BINS[name]
+    y, beside = bins.centers[1:-1], bins.centers[1:-1] + 1e-5 * bins.widths[1:-1]
+    found, expected = (Gaussian.of_bins(ratio).weights(t, bins) for t in (y, beside))
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ def test_other_array_libraries_refuse_gaussians_on_them():
     [
         (lambda: Bins.symlog(0.0, 5), "limit: need a positive finite number, got 0.0"),
         (lambda: Bins.symlog(800.0, 5), "inverse: must increase and be finite"),
-        (lambda: Bins.symlog(3.0, 1), "count: need a whole number of at least two bins, got 1"),
+        (lambda: Bins.symlog(3.0, 1), "count: need a whole number of at least 2, got 1"),
         (lambda: Bins.transformed(torch.neg, 0.0, 1.0, 4), "inverse: must increase .* -0 to -1"),
         (lambda: Bins.transformed(torch.cos, -1.0, 1.0, 4), "inverse: must increase"),
         (lambda: Bins.transformed(torch.log, -1.0, 1.0, 4), "inverse: must increase and be finite"),

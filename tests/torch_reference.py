@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from softbins import HistogramLoss
-from tests.instances import ARRAY_TARGETS, BINS, spread_targets, targets
+from tests.instances import BINS, array_targets, spread_targets
 
 TOLERANCE = 1e-6
 
@@ -32,8 +32,8 @@ def references(bins, outside):
     bins = BINS[bins]
     y = spread_targets(bins, torch.float32)
     logits = torch.randn(len(y), bins.count)
-    known = targets(bins, outside)
-    return {name: reference(bins, known[name], logits, y) for name in ARRAY_TARGETS}
+    known = array_targets(bins, outside)
+    return {name: reference(bins, target, logits, y) for name, target in known.items()}
 
 
 def reference(bins, target, logits, y):

@@ -7,24 +7,22 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from softbins._core.bin_edges import (
     Values,
-    cells,
     checked_count,
     checked_edges,
     checked_step,
     checked_targets,
     common_width,
+    covering_edges,
     cut_at_bounds,
     edges_of_transform,
     even_edges,
     float64_tensor,
-    smallest_width,
-    strictly_increasing,
+    quantile_edges,
     symexp,
 )
 from softbins._core.sorted_search import insertion_index
@@ -180,17 +178,8 @@ class Bins:
         >>> Bins.covering([0.0, 94.0], 100)
         Bins(100 equal bins on [-3, 97])
         """
-        count, values = checked_count(count), checked_targets(y)
-        reserved = 2 * padding * sigma_ratio
-        if not 0 <= reserved < count:
-            raise ValueError(
-                f"count: {count} bins leave none for the targets after 2 * padding * sigma_ratio "
-                f"= {reserved:g} bins of room; need sigma_ratio, padding >= 0 and more bins"
-            )
-        low, high = float(values.min()), float(values.max())
-        width = max((high - low) / (count - reserved), smallest_width(low, high, count))
-        start = low + (high - low) / 2 - width * count / 2
-        edges = start + width * np.arange(count + 1)
+        values = checked_targets(y)
+        edges = covering_edges(values, checked_count(count), 2 * padding * sigma_ratio)
         if lower is None and upper is None:
             return cls(edges)
         return cls(cut_at_bounds(edges, values, lower, upper))
@@ -199,10 +188,8 @@ class Bins:
     def quantile(cls, y: Values, count: int) -> Bins:
         """Bins that each hold about the same share of the targets.
 
-        Every distinct value owns the cell half-way to its neighbors and spreads its share
-        evenly over it, which makes the cumulative share strictly increasing, so that its
-        inverse gives distinct edges. A repeated value counts for one bin's share at most:
-        it could not fill more bins, and would take them from the rest.
+        A value that is repeated counts for one bin's share at most: it could not fill more bins,
+        and would take them from the rest.
 
         Parameters
         ----------
@@ -222,14 +209,7 @@ class Bins:
         >>> Bins.quantile([1.0, 2.0, 3.0, 10.0], 2).edges.tolist()
         [0.5, 2.5, 13.5]
         """
-        count, values = checked_count(count), checked_targets(y)
-        distinct, repeats = np.unique(values, return_counts=True)
-        if len(distinct) == 1:
-            return cls.covering(values, count, padding=0.0)
-        shares = np.minimum(repeats, len(values) / count)
-        cumulative = np.concatenate([[0.0], np.cumsum(shares)])
-        levels = np.linspace(0.0, cumulative[-1], count + 1)
-        return cls(strictly_increasing(np.interp(levels, cumulative, cells(distinct))))
+        return cls(quantile_edges(checked_targets(y), checked_count(count)))
 
     @classmethod
     def symlog(cls, limit: float, count: int) -> Bins:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from softbins._core.checks import require_whole_number
 from softbins._core.loss_reduction import Reduction
 from softbins._core.moving_loss import compiled_loss, known_as
 from softbins._core.moving_support import MovingSupport, checked_spare, movable
@@ -262,12 +263,8 @@ class HistogramHead(nn.Module):
 
 def _checked_outputs(outputs: int | None, bins: Bins | StackedBins) -> tuple[int, ...]:
     """The dimension of the outputs, if there is one."""
-    if outputs is not None and (
-        isinstance(outputs, bool) or outputs != int(outputs) or outputs < 1
-    ):
-        raise ValueError(f"outputs: need a whole number of at least one, got {outputs}")
     if isinstance(bins, Bins):
-        return () if outputs is None else (int(outputs),)
+        return () if outputs is None else (require_whole_number("outputs", outputs, 1),)
     if outputs not in (None, len(bins)):
         raise ValueError(f"outputs: {outputs} outputs do not fit {bins}; leave it out")
     return (len(bins),)

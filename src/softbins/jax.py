@@ -37,7 +37,7 @@ Edges = Bins | NDArray[Any] | Sequence[float]
 
 FUNCTIONS = """
 abs array clip concatenate cumsum exp expand_dims isfinite logical_and maximum minimum ones_like
-square sum take take_along_axis where zeros_like
+reshape searchsorted shape square sum take take_along_axis where zeros_like
 """
 LIBRARY = SimpleNamespace(
     **{name: getattr(jnp, name) for name in FUNCTIONS.split()},

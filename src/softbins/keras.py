@@ -116,7 +116,11 @@ class HistogramLoss(keras.losses.Loss):
         dict
             The arguments of the loss, as JSON can hold them.
         """
-        own = {"bins": self.bins.edges.tolist(), "target": _target_config(self.target)}
+        own = {
+            "bins": self.bins.edges.tolist(),
+            "transformed_step": self.bins.transformed_step,
+            "target": _target_config(self.target),
+        }
         return {**super().get_config(), **own}
 
     @classmethod
@@ -133,7 +137,9 @@ class HistogramLoss(keras.losses.Loss):
         HistogramLoss
             The same loss.
         """
-        return cls(**config | {"target": _target_from(config["target"])})
+        others = {name: value for name, value in config.items() if name != "transformed_step"}
+        bins = Bins(config["bins"], config.get("transformed_step"))
+        return cls(**others | {"bins": bins, "target": _target_from(config["target"])})
 
 
 @keras.saving.register_keras_serializable(package="softbins")

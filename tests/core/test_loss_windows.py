@@ -7,7 +7,7 @@ from softbins import Bins, Gaussian, HistogramLoss
 from softbins._core import loss_windows
 from softbins._core.loss_windows import windows_for
 
-ROWS = 2500  # more than one block
+ROWS = 4500  # more than one block
 YEARS = Bins.uniform(1922.0, 2011.0, 100)
 NORMAL = Bins.quantile(torch.erfinv(torch.linspace(-0.9999, 0.9999, 5000)), 100)
 SYMLOG = Bins.symlog(20.0, 255)
@@ -74,7 +74,7 @@ def test_one_bad_target_is_named():
     for bins, target in CASES.values():
         logits, y = batch(bins)
         y[7] = torch.nan
-        with pytest.raises(ValueError, match="y: 1 of 2500 values are NaN .* at index 7"):
+        with pytest.raises(ValueError, match="y: 1 of 4500 values are NaN .* at index 7"):
             HistogramLoss(bins, target)(logits, y)
 
 

@@ -22,7 +22,7 @@ from tests.torch_reference import TOLERANCE, assert_equal_to_torch, references
 
 EQUAL = BINS["equal"]
 # Unlike bins, with both rules for targets outside; compiling all of them takes half a minute.
-QUICK = [("quantile", "clamp"), ("years", "tail"), ("unequal", "tail")]
+QUICK = [("quantile", "clamp"), ("symlog", "clamp"), ("years", "tail"), ("unequal", "tail")]
 CASES = [
     pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.slow]) for case in array_cases()
 ]
@@ -56,6 +56,18 @@ def test_weights_losses_and_gradients_are_those_of_torch(bins, outside):
         assert_equal_to_torch(weights, case.weights, name)
         assert_equal_to_torch(losses, case.losses, name, relative=TOLERANCE)
         assert_equal_to_torch(gradient, case.gradient, name)
+
+
+@pytest.mark.parametrize("sigma", [0.6, 0.75, 3.0, 10.0])
+@pytest.mark.parametrize("bins", [Bins.symlog(20.0, 255), Bins.transformed(torch.exp2, 0, 10, 40)])
+def test_gaussians_on_transformed_bins_are_those_of_torch(bins, sigma):
+    place = torch.rand(500, dtype=torch.float64) * bins.count
+    inside = bins.edges[place.long()] + (place % 1) * bins.widths[place.long()]
+    ends = torch.tensor([2 * bins.low - 1, 2 * bins.high], dtype=torch.float64)
+    y = torch.cat([inside, bins.edges, bins.centers, ends]).float()
+    target = Gaussian.of_bins(sigma)
+    found = jax.jit(lambda y: softbins.jax.weights(y, bins, target))(y.numpy())
+    assert_equal_to_torch(found, target.weights(y.double(), bins).numpy(), str(sigma))
 
 
 @pytest.mark.parametrize("bins", ["years", "unequal", "quantile"])
@@ -283,3 +295,12 @@ def test_jax_alone_is_needed():
     code = "import sys, softbins.jax; print([m for m in ('keras', 'sklearn') if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_sigmas_that_transformed_bins_do_not_take_are_refused():
+    bins, y = BINS["symlog"], jnp.zeros(2)
+    for sigma in (0.3, 20.0):
+        with pytest.raises(ValueError, match=f"sigma of 0.6 to 10 bins, got {sigma:g}; use TwoHot"):
+            softbins.jax.weights(y, bins, Gaussian.of_bins(sigma))
+    with pytest.raises(ValueError, match="sigma: on Bins.* it must be one number"):
+        softbins.jax.weights(y, bins, Gaussian.of_bins(1.0), sigma=jnp.ones(2))

@@ -135,9 +135,10 @@ def test_a_file_keeps_the_model_its_loss_and_its_decoder(trained, tmp_path):
         np.testing.assert_array_equal(decoded[name], values)
 
 
+@pytest.mark.parametrize("bins", ["quantile", "symlog"])
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: type(target).__name__)
-def test_a_configuration_is_the_whole_loss(target):
-    loss = HistogramLoss(BINS["quantile"], target, reduction="sum", name="own")
+def test_a_configuration_is_the_whole_loss(target, bins):
+    loss = HistogramLoss(BINS[bins], target, reduction="sum", name="own")
     again = keras.losses.deserialize(keras.losses.serialize(loss))
     assert (again.bins, again.reduction, again.name) == (loss.bins, "sum", "own")
     assert repr(again.target) == repr(target)

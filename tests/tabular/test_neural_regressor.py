@@ -361,7 +361,7 @@ def test_bad_data_is_refused_and_leaves_the_model_as_it_was(case):
         ({"objective": "l7"}, "objective: expected one of"),
         ({"max_epochs": 0}, "epochs: must be at least 1, got 0"),
         ({"members": 0}, "members: .* got 0"),
-        ({"bins": 1}, "count: .* at least two bins, got 1"),
+        ({"bins": 1}, "count: need a whole number of at least 2, got 1"),
         ({"sigma": 0.0}, "sigma: got 0.0"),
         ({"hidden": (0,)}, "hidden: "),
         ({"dropout": 1.0}, "dropout: "),

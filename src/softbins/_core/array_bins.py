@@ -62,8 +62,8 @@ def array_bins(bins: Bins, dtype: str) -> ArrayBins:
     )
     middle = bins.low / 2 + bins.high / 2
     return ArrayBins(
-        edges=_split(edges, dtype),
-        centers=_split(centers, dtype),
+        edges=split(edges, dtype),
+        centers=split(centers, dtype),
         widths=widths.astype(dtype),
         from_low=(edges - bins.low).astype(dtype),
         from_high=(edges - bins.high).astype(dtype),
@@ -73,7 +73,8 @@ def array_bins(bins: Bins, dtype: str) -> ArrayBins:
     )
 
 
-def _split(values: NDArray[np.float64], dtype: str) -> Split:
+def split(values: NDArray[np.float64], dtype: str) -> Split:
+    """Numbers of float64 as two of another precision."""
     main = values.astype(dtype)
     return Split(main, (values - main).astype(dtype))
 

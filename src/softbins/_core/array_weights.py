@@ -27,7 +27,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins._core.array_bins import ArrayBins, array_bins
+from softbins._core.array_places import array_curve
 from softbins._core.gaussian_masses import SQRT2
+from softbins._core.target_base import Outside
 from softbins.bins import Bins
 from softbins.targets import Gaussian, OneBin, Target, TwoHot, UniformMix
 
@@ -64,13 +66,13 @@ def weights(
     replaces that of a Gaussian, and broadcasts against `y`.
     """
     require_target(target, sigma)
-    if isinstance(target, Gaussian) and bins.transformed_step is not None:
-        raise ValueError(f"bins: Gaussian targets on {bins} need PyTorch; use TwoHot here")
     parts, y = array_bins(bins, dtype), xp.expand_dims(y, -1)
     distances = parts.edges.distance_from(xp, y, dtype)
-    if isinstance(target, Gaussian):
+    if isinstance(target, Gaussian) and bins.transformed_step is not None:
+        result = _transformed_gaussian(xp, y, bins, target, dtype, sigma)
+    elif isinstance(target, Gaussian):
         sigmas = _sigmas(xp, distances, bins, target, dtype, sigma)
-        result = _gaussian(xp, distances, parts, target, dtype, sigmas)
+        result = _gaussian(xp, distances, parts, target.outside, dtype, sigmas)
     elif isinstance(target, TwoHot):
         result = _two_hot(xp, y, parts, dtype)
     else:
@@ -149,19 +151,32 @@ def _sigmas(
 
 
 def _gaussian(
-    xp: Any, distances: Any, parts: ArrayBins, target: Gaussian, dtype: str, sigma: Any
+    xp: Any, distances: Any, parts: ArrayBins, outside: Outside, dtype: str, sigma: Any
 ) -> Any:
+    """The masses of Gaussians about targets at such distances from the edges."""
     below, above = distances[..., :1], -distances[..., -1:]
     from_nearest = xp.where(below > 0, xp.array(parts.from_low, dtype), distances)
     from_nearest = xp.where(above > 0, xp.array(parts.from_high, dtype), from_nearest)
     masses = _rises(xp.erf(from_nearest / (sigma * SQRT2)))
-    if target.outside == "tail":
+    if outside == "tail":
         beyond = xp.maximum(below, above)
         start = xp.clip(beyond / sigma, 0.0, FARTHEST_IN_SIGMAS)
         widths = xp.array(parts.widths, dtype) / sigma
         tail = _tail_masses(xp, start, xp.abs(from_nearest) / sigma, widths)
         masses = xp.where(beyond > 0, tail, masses)
     return masses / xp.sum(masses, axis=-1, keepdims=True)
+
+
+def _transformed_gaussian(
+    xp: Any, y: Any, bins: Bins, target: Gaussian, dtype: str, sigma: Any | None
+) -> Any:
+    """The weights on bins that are equal in another space, counted in bins there."""
+    sigma = target.sigma if sigma is None else sigma
+    if not isinstance(sigma, float | int):
+        raise ValueError(f"sigma: on {bins} it must be one number; others need PyTorch")
+    in_bins = sigma if target.in_bins else sigma / (bins.transformed_step or 1.0)
+    curve = array_curve(bins, float(in_bins), dtype)
+    return _gaussian(xp, curve.distances(xp, y, dtype), curve.even, "tail", dtype, in_bins)
 
 
 def _rises(values: Any) -> Any:

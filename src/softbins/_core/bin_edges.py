@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softbins._core.checks import numeric_array
+from softbins._core.checks import numeric_array, require_whole_number
 from softbins._core.tensor_checks import require
 
 Values = Tensor | NDArray[Any] | Sequence[float]
@@ -50,9 +50,7 @@ def float64_tensor(values: Values) -> Tensor:
 
 def checked_count(count: int) -> int:
     """A number of bins, at least two, or raise `ValueError`."""
-    if isinstance(count, bool) or int(count) != count or count < 2:
-        raise ValueError(f"count: need a whole number of at least two bins, got {count}")
-    return int(count)
+    return require_whole_number("count", count, 2)
 
 
 def checked_targets(y: Values) -> NDArray[np.float64]:
@@ -67,6 +65,35 @@ def smallest_width(low: float, high: float, count: int) -> float:
     """A width that keeps edges apart in float64, and bins of a sensible size if y is constant."""
     largest = max(abs(low), abs(high))
     return max(largest, 1.0) / count if low == high else 4 * float(np.spacing(largest))
+
+
+def covering_edges(y: NDArray[np.float64], count: int, room: float) -> NDArray[np.float64]:
+    """Edges of equal bins about the targets, `room` bins of which lie beyond them."""
+    if not 0 <= room < count:
+        raise ValueError(
+            f"count: {count} bins leave none for the targets after 2 * padding * sigma_ratio "
+            f"= {room:g} bins of room; need sigma_ratio, padding >= 0 and more bins"
+        )
+    low, high = float(y.min()), float(y.max())
+    width = max((high - low) / (count - room), smallest_width(low, high, count))
+    start = low + (high - low) / 2 - width * count / 2
+    return np.asarray(start + width * np.arange(count + 1), np.float64)
+
+
+def quantile_edges(y: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Edges of bins that each hold about the same share of the targets.
+
+    Every distinct value owns the cell half-way to its neighbors and spreads its share evenly over
+    it, which makes the cumulative share strictly increasing, so that its inverse gives distinct
+    edges. A repeated value counts for one bin's share at most.
+    """
+    distinct, repeats = np.unique(y, return_counts=True)
+    if len(distinct) == 1:
+        return covering_edges(y, count, room=0.0)
+    shares = np.minimum(repeats, len(y) / count)
+    cumulative = np.concatenate([[0.0], np.cumsum(shares)])
+    levels = np.linspace(0.0, cumulative[-1], count + 1)
+    return strictly_increasing(np.interp(levels, cumulative, cells(distinct)))
 
 
 def cut_at_bounds(

@@ -46,6 +46,14 @@ def require_number(name: str, value: Any, rule: str = "positive") -> float:
     return float(value)
 
 
+def require_whole_number(name: str, value: Any, least: int) -> int:
+    """Return a whole number of at least `least`, or raise `ValueError`."""
+    known = isinstance(value, Real) and not isinstance(value, bool)
+    if not (known and float(value).is_integer() and value >= least):
+        raise ValueError(f"{name}: need a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
 def shape_complaint(logits: Sequence[int], y: Sequence[int], count: int) -> str:
     """What is wrong with the shapes of logits and targets that do not match on `count` bins."""
     shape = tuple(logits)

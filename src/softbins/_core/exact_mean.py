@@ -31,8 +31,8 @@ LITTLE = 1e-5
 # Between so many knots to a bin, the curve is a cubic good to 1e-6 of a bin.
 KNOTS_PER_BIN = 16
 KNOTS_BEYOND = 200
-# Where the mean over places is no staircase, and no knot sees most of the bins.
-SIGMAS_OF_CURVE = (0.4, 20.0)
+# Where the mean over places is no staircase, and the curve good to less than LITTLE of a bin.
+SIGMAS_OF_CURVE = (0.4, 10.0)
 # So far a Gaussian reaches, in sigmas, when the curve is made.
 WINDOW_SIGMAS = 9.0
 MAX_CURVES = 8

@@ -25,8 +25,9 @@ from softbins._core.tensor_checks import is_traced
 from softbins.bins import Bins
 from softbins.targets import Gaussian, Target
 
-# So many rows stay in a core's own cache, together with their softmax.
-ROWS_PER_BLOCK = 2048
+# Logits are worked on in blocks of so many: few enough to stay in the cache together with their
+# softmax, and enough for the arithmetic to take longer than launching it.
+LOGITS_PER_BLOCK = 4096 * 100
 # Up to so many rows, one dot product of BLAS is quicker than multiply and sum, and as exact.
 MAX_ROWS_FOR_DOT = 512
 # A softmax below this has lost digits, and its logarithm with it.
@@ -58,14 +59,15 @@ class Table(NamedTuple):
 
     def lookup(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """The bins of each target's window, and -p there; IndexError if there is no such cell."""
+        nodes, windows, c0, c1, c2, origin, per_unit = self
         # Which node is nearest need not be exact, so that float32 will do.
-        cell = torch.sub(y, self.origin).mul_(self.per_unit).long()
-        distance = torch.sub(y, self.nodes.index_select(0, cell)).view(-1, 1)
+        cell = torch.sub(y, origin).mul_(per_unit).long()
+        distance = torch.sub(y, nodes.index_select(0, cell)).view(-1, 1)
         if distance.dtype != torch.float32:
             distance = distance.float()
-        slope = self.c1.index_select(0, cell).addcmul_(distance, self.c2.index_select(0, cell))
-        negative = self.c0.index_select(0, cell).addcmul_(distance, slope)
-        return self.windows.index_select(0, cell), negative
+        slope = c1.index_select(0, cell).addcmul_(distance, c2.index_select(0, cell))
+        negative = c0.index_select(0, cell).addcmul_(distance, slope)
+        return windows.index_select(0, cell), negative
 
     def rest(self, y: Tensor) -> None:
         """No target is left out."""
@@ -86,15 +88,18 @@ def table_of_places(count: int, ratio: float) -> Table | None:
     return _table(0.0, float(count), count, ratio)
 
 
+def takes(logits: Tensor, y: Tensor) -> bool:
+    """Whether loss and gradient can be had in one go for such tensors."""
+    if not (logits.is_cpu and logits.dtype == torch.float32) or y.requires_grad or not y.numel():
+        return False
+    return not is_traced(logits) and not is_traced(y)
+
+
 def table_for(target: Target, bins: Bins, logits: Tensor, y: Tensor) -> Table | None:
     """The table if this is a case for it: float32 on a CPU, equal bins, one moderate sigma."""
     if not isinstance(target, Gaussian) or isinstance(target.sigma, Tensor) or bins.step is None:
         return None
-    if bins.transformed_step is not None:
-        return None
-    if not (logits.is_cpu and logits.dtype == torch.float32) or y.requires_grad:
-        return None
-    if target.outside == "tail" or is_traced(logits) or is_traced(y) or y.numel() == 0:
+    if bins.transformed_step is not None or target.outside == "tail" or not takes(logits, y):
         return None
     ratio = target.sigma if target.in_bins else target.sigma / bins.step
     return _table(bins.low, bins.high, bins.count, ratio)
@@ -191,7 +196,7 @@ class HistogramLossFunction(torch.autograd.Function):
 def _loss_and_gradient(
     logits: Tensor, y: Tensor, table: Lookup, scale: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    if len(y) <= ROWS_PER_BLOCK:
+    if logits.numel() <= LOGITS_PER_BLOCK:
         gradient = torch.softmax(logits, -1)
         result = _block(logits, gradient, y, table, scale)
     else:
@@ -207,14 +212,8 @@ def _blocks(
     logits: Tensor, gradient: Tensor, y: Tensor, table: Lookup, scale: Tensor | None
 ) -> Tensor:
     """`_block` for many rows, as many at a time as the cache holds; writes the softmax as well."""
-    parts = []
-    blocks = zip(
-        logits.split(ROWS_PER_BLOCK),
-        gradient.split(ROWS_PER_BLOCK),
-        y.split(ROWS_PER_BLOCK),
-        strict=True,
-    )
-    for block, f, targets in blocks:
+    parts, rows = [], max(LOGITS_PER_BLOCK // logits.shape[-1], 1)
+    for block, f, targets in zip(*(t.split(rows) for t in (logits, gradient, y)), strict=True):
         torch.softmax(block, -1, out=f)
         parts.append(_block(block, f, targets, table, scale))
     return torch.cat(parts) if scale is None else torch.stack(parts).sum()
@@ -226,7 +225,7 @@ def _block(
     """The losses of some rows, or their scaled sum; turns f in `gradient` into the gradient."""
     window, negative = table.lookup(y)
     log_f = gradient.gather(-1, window)
-    if torch.aminmax(log_f).min.item() > SMALLEST_EXACT_SOFTMAX:
+    if log_f.min().item() > SMALLEST_EXACT_SOFTMAX:
         log_f.log_()
     else:
         log_f = torch.log_softmax(logits, -1).gather(-1, window)

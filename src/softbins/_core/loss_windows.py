@@ -30,6 +30,7 @@ from softbins._core.loss_table import (
     expansion,
     inverse,
     table_of_places,
+    takes,
 )
 from softbins._core.target_base import Target
 from softbins._core.tensor_checks import is_traced
@@ -54,11 +55,7 @@ class Rows(NamedTuple):
 
 def windows_for(target: Target, bins: Bins, logits: Tensor, y: Tensor) -> Rows | None:
     """How to look up the weights of these targets, if this is a case for windows."""
-    if not isinstance(target, Gaussian) or y.requires_grad or y.numel() == 0:
-        return None
-    if bins.atoms is not None:
-        return None
-    if not (logits.is_cpu and logits.dtype == torch.float32) or is_traced(logits) or is_traced(y):
+    if not isinstance(target, Gaussian) or bins.atoms is not None or not takes(logits, y):
         return None
     if isinstance(target.sigma, Tensor):
         return _for_sigmas(target, target.sigma, bins, y)

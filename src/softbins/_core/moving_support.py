@@ -29,6 +29,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from softbins._core.checks import require_whole_number
 from softbins._core.tensor_checks import require
 from softbins.bins import Bins
 
@@ -268,13 +269,12 @@ def _seen(y: Tensor, bins: Bins) -> Seen:
 
 def checked_spare(spare: int, bins: Any) -> int:
     """The number of bins that a support may get, or raise `ValueError`."""
-    if isinstance(spare, bool) or spare != int(spare) or spare < 0:
-        raise ValueError(f"spare: need a whole number of at least 0, got {spare}")
+    spare = require_whole_number("spare", spare, 0)
     if spare and not isinstance(bins, Bins):
         raise ValueError(
             "spare: outputs with a range each cannot move; give each a head of its own"
         )
-    return int(spare)
+    return spare
 
 
 def movable(bins: Bins) -> Bins:
