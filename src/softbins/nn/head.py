@@ -16,12 +16,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from softbins.nn.batches import EVALUATION_CHUNK
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.objectives import HistogramObjective
 from softbins.nn.settings import HeadSettings, Settings
 from softbins.nn.stack import StackedMLP
 from softbins.nn.stopping import Stop
-from softbins.nn.trainer import EVALUATION_CHUNK, MemberData, Trainer
+from softbins.nn.trainer import MemberData, Trainer
 
 MAX_TARGETS_FOR_START = 10_000  # targets whose common distribution is where the training starts
 SMALLEST_START_WEIGHT = 1e-6  # of a bin in that distribution, whose logarithm has to be finite

@@ -10,13 +10,14 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from softbins.nn.adam import Adam
+from softbins.nn.batches import EVALUATION_CHUNK, epoch_batches, evaluation_chunks
 from softbins.nn.muon import Muon
 from softbins.nn.objectives import Objective
 from softbins.nn.random import member_generator
@@ -24,9 +25,6 @@ from softbins.nn.settings import Progress, Settings
 from softbins.nn.stack import Stack
 from softbins.nn.standardize import moments
 from softbins.nn.stopping import Stop
-
-EVALUATION_CHUNK = 4096  # rows that go through the network at a time where there is no gradient
-BATCHES_OF_A_BLOCK = 16  # rows that follow each other on disk, where only a part is shuffled
 
 HistoryRow = dict[str, float | int]
 Value = TypeVar("Value")
@@ -218,24 +216,10 @@ class Trainer(Generic[Network]):
         Members with fewer rows fill their last batch with rows of weight 0.
         """
         chosen, generators = self._of_running(self.rows), self._of_running(self.generators)
-        batch, size = self.settings.batch_size, self._rows_shuffled_together()
-        members = [
-            shuffled_parts(*each, batch, size) for each in zip(chosen, generators, strict=True)
-        ]
-        for number, parts in enumerate(zip_longest(*members, fillvalue=torch.zeros(0))):
-            order = torch.zeros(len(parts), max(map(len, parts)), dtype=torch.int64)
-            for filled, part in zip(order, parts, strict=True):
-                filled[: len(part)] = part
-            for start in range(0, order.shape[1], batch):
-                index = order[:, start : start + batch].to(self.x.device)
-                yield index, self._weights(index, number * size + start)
-
-    def _rows_shuffled_together(self) -> int:
-        """As the settings say, in whole batches, or all."""
-        longest, batch = max(map(len, self.rows)), self.settings.batch_size
-        most = self.settings.shuffled_rows
-        blocks = None if most is None else most // (batch * BATCHES_OF_A_BLOCK)
-        return longest if blocks is None else max(blocks, 1) * batch * BATCHES_OF_A_BLOCK
+        batch, shuffled = self.settings.batch_size, self.settings.shuffled_rows
+        batches = islice(epoch_batches(chosen, generators, batch, shuffled), self.steps)
+        for number, index in enumerate(batches):
+            yield index.to(self.x.device), self._weights(index, number * batch)
 
     def _weights(self, index: Tensor, start: int) -> Tensor | None:
         chosen = self._of_running(self.rows)
@@ -332,7 +316,7 @@ class Trainer(Generic[Network]):
         self.network.eval()
         objective = self.objective_of_running
         sums = torch.zeros(4, self.network.members, dtype=torch.float64)
-        for index, real in _chunks(rows):
+        for index, real in evaluation_chunks(rows):
             index, real = index.to(self.x.device), real.to(self.x.device)
             x, y = self._batch(index)
             outputs = self.network(x)
@@ -352,7 +336,7 @@ class Trainer(Generic[Network]):
         total = [torch.zeros_like(p) for p in last]
         chosen = self._of_running(self.rows)
         sizes = torch.tensor([len(rows) for rows in chosen]).unsqueeze(-1)
-        for index, real in _chunks(chosen):
+        for index, real in evaluation_chunks(chosen):
             x, y = self._batch(index.to(self.x.device))
             loss = self.objective_of_running.batch_loss(self.network(x), y, (real / sizes).to(y))
             for sum_, part in zip(total, torch.autograd.grad(loss, last), strict=True):
@@ -391,25 +375,6 @@ class Trainer(Generic[Network]):
         self.history = list(state["history"])
 
 
-def shuffled_parts(
-    rows: Tensor, generator: torch.Generator, batch: int, size: int
-) -> Iterator[Tensor]:
-    """All rows in random order, so many at a time.
-
-    If they are more, each part has random blocks of rows that follow each other; the last block,
-    which may be shorter than others, comes last.
-    """
-    if len(rows) <= size:
-        yield rows[torch.randperm(len(rows), generator=generator)]
-        return
-    blocks = rows.split(batch * BATCHES_OF_A_BLOCK)
-    order = [*torch.randperm(len(blocks) - 1, generator=generator).tolist(), len(blocks) - 1]
-    each = size // (batch * BATCHES_OF_A_BLOCK)
-    for start in range(0, len(order), each):
-        part = torch.cat([blocks[block] for block in order[start : start + each]])
-        yield part[torch.randperm(len(part), generator=generator)]
-
-
 def precomputed_targets(objective: Objective, y: Tensor, most: int) -> Tensor | None:
     """Each target as its gradient takes it, unless these would be more than `most` numbers."""
     if len(y) * objective.outputs > most:
@@ -424,15 +389,3 @@ def precomputed_targets(objective: Objective, y: Tensor, most: int) -> Tensor | 
         assert part is not None
         found[start : start + EVALUATION_CHUNK] = part
     return found
-
-
-def _chunks(rows: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Row numbers (V, chunk) and which of them are real, where members differ in length."""
-    lengths = torch.tensor([len(part) for part in rows]).unsqueeze(-1)
-    for start in range(0, int(lengths.max()), EVALUATION_CHUNK):
-        end = min(start + EVALUATION_CHUNK, int(lengths.max()))
-        padded = torch.zeros(len(rows), end - start, dtype=torch.int64)
-        for filled, part in zip(padded, rows, strict=True):
-            here = part[start:end]
-            filled[: len(here)] = here
-        yield padded, torch.arange(start, end) < lengths

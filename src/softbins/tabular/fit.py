@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from softbins.bins import Bins
+from softbins.nn.batches import EVALUATION_CHUNK
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.groups import GroupTask, HeadTask, SharedTable, TrainedEnsemble
 from softbins.nn.head import Head
@@ -26,7 +27,7 @@ from softbins.nn.objectives import Objective
 from softbins.nn.settings import Settings
 from softbins.nn.stack import StackedMLP
 from softbins.nn.stopping import Stop
-from softbins.nn.trainer import EVALUATION_CHUNK, HistoryRow
+from softbins.nn.trainer import HistoryRow
 from softbins.tabular.aggregate import Aggregator, Outputs
 from softbins.tabular.auto_bins import (
     bias_of_bins,
