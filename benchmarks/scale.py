@@ -6,9 +6,9 @@
 
 Tables are simulated: ten columns matter, targets have noise, and a table has 10 000 rows of 10
 columns where an axis does not say otherwise. Fits are of the fast preset, and LightGBM has 500
-trees. Each fit is a process of its own with one thread for each job. Times are of the processor, but
-for jobs, where they are those of a clock on the wall; memory is the peak beside the table itself. A
-record is written after each fit: to go on is to repeat the command.
+trees. Each fit is a process of its own with one thread for each job. Times are of the processor,
+but for jobs those of a clock on the wall; memory is the peak beside the table itself. A record is
+written after each fit: to go on is to repeat the command.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
@@ -10,6 +11,11 @@ from torch import Tensor
 
 EVALUATION_CHUNK = 4096  # rows that go through the network at a time where there is no gradient
 BATCHES_OF_A_BLOCK = 16  # rows that follow each other on disk, where only a part is shuffled
+
+
+def steps_of_epoch(rows: int, batch: int, max_rows: int | None = None) -> int:
+    """Batches of an epoch: of all rows, or of a random part of them if there are too many."""
+    return math.ceil((rows if max_rows is None else min(rows, max_rows)) / batch)
 
 
 def epoch_batches(

@@ -78,6 +78,8 @@ def _settings(settings: Settings, head_settings: HeadSettings, n_rows: int) -> S
         epochs=max(head_settings.min_epochs, min(head_settings.max_epochs, epochs)),
         learning_rate=head_settings.learning_rate,
         schedule="cosine",
+        cycles=None,
+        max_rows_per_epoch=None,
         patience=None,
         evaluate=(),
     )

@@ -17,7 +17,12 @@ import torch
 from torch import Tensor
 
 from softbins.nn.adam import Adam
-from softbins.nn.batches import EVALUATION_CHUNK, epoch_batches, evaluation_chunks
+from softbins.nn.batches import (
+    EVALUATION_CHUNK,
+    epoch_batches,
+    evaluation_chunks,
+    steps_of_epoch,
+)
 from softbins.nn.muon import Muon
 from softbins.nn.objectives import Objective
 from softbins.nn.random import member_generator
@@ -76,7 +81,9 @@ class Trainer(Generic[Network]):
         self.rows, self.validation = data.rows, data.validation
         self._check()
         self.generators = [member_generator(seed, "training") for seed in seeds]
-        self.steps = math.ceil(max(map(len, self.rows)) / settings.batch_size)
+        self.steps = steps_of_epoch(
+            max(map(len, self.rows)), settings.batch_size, settings.max_rows_per_epoch
+        )
         self.parameters = [p for p in network.parameters() if p.requires_grad]
         self.precomputed = data.targets
         if self.precomputed is None:
@@ -91,6 +98,8 @@ class Trainer(Generic[Network]):
         self.history: list[HistoryRow] = []
         self.best = [p.detach().clone() for p in self.parameters]
         self.best_score = torch.full((network.members,), math.inf, dtype=torch.float64)
+        # Before the last cycle that is over, and after it.
+        self.cycle_scores = self.best_score.expand(2, -1).clone()
         self.best_epoch = torch.zeros(network.members, dtype=torch.int64)
         if standardize:
             network.standardize(*moments(self.x, self.rows, self.weight))
@@ -156,10 +165,19 @@ class Trainer(Generic[Network]):
         return self._cut_an_epoch or (between and self.stop.reached)
 
     def _active(self) -> Tensor:
-        """The members that have not run out of patience."""
-        if self.settings.patience is None:
+        """The members that have not run out of patience, or that the last cycle has helped."""
+        settings = self.settings
+        if settings.patience is None:
             return torch.ones_like(self.best_epoch, dtype=torch.bool)
-        return self.epoch - self.best_epoch < self.settings.patience
+        if settings.cycles is None:
+            return self.epoch - self.best_epoch < settings.patience
+        before, after = self.cycle_scores
+        return ~(after > (1 - settings.cycles.min_gain) * before)
+
+    def _cycle(self, epoch: int) -> tuple[int, int]:
+        """Where the fall of the learning rate begins and ends that an epoch from 0 on is in."""
+        epochs, cycles = self.settings.epochs, self.settings.cycles
+        return (0, epochs) if cycles is None else cycles.bounds(epoch, epochs)
 
     @torch.no_grad()
     def _keep_running(self, running: list[int]) -> None:
@@ -259,9 +277,10 @@ class Trainer(Generic[Network]):
         """
         settings = self.settings
         if settings.schedule == "cosine":
-            total = self.steps * settings.epochs
-            falling = (1 + math.cos(math.pi * min(1, step / total))) / 2
-            rising = min(1, (step + 1) / (settings.warm_up * total))
+            start, end = (self.steps * epoch for epoch in self._cycle(step // self.steps))
+            falling = (1 + math.cos(math.pi * min(1, (step - start) / (end - start)))) / 2
+            first = self.steps * self._cycle(0)[1]
+            rising = min(1, (step + 1) / (settings.warm_up * first))
             self.optimizer.rate = settings.learning_rate * falling * rising
 
     # Judging
@@ -297,6 +316,8 @@ class Trainer(Generic[Network]):
         self.best_epoch[running[better]] = self.epoch
         for kept, parameter in zip(self.best, self.parameters, strict=True):
             kept[running[better]] = parameter[better]
+        if self.epoch == self._cycle(self.epoch - 1)[1]:
+            self.cycle_scores = torch.stack([self.cycle_scores[1], self.best_score])
 
     @torch.no_grad()
     def _restore(self) -> None:
@@ -355,6 +376,8 @@ class Trainer(Generic[Network]):
         for i, generator in enumerate(self.generators):
             tensors[f"generator.{i}"] = generator.get_state()
         tensors |= {"best_score": self.best_score.clone(), "best_epoch": self.best_epoch.clone()}
+        if self.settings.cycles is not None:
+            tensors["cycle_scores"] = self.cycle_scores.T.clone()
         state = {"epoch": self.epoch, "seconds": self.seconds, "history": list(self.history)}
         return state | {"running": list(self.running)}, tensors
 
@@ -371,6 +394,8 @@ class Trainer(Generic[Network]):
             generator.set_state(tensors[f"generator.{i}"])
         self.best_score.copy_(tensors["best_score"])
         self.best_epoch.copy_(tensors["best_epoch"])
+        if self.settings.cycles is not None:
+            self.cycle_scores = tensors["cycle_scores"].T.clone()
         self.epoch, self.seconds = state["epoch"], state["seconds"]
         self.history = list(state["history"])
 

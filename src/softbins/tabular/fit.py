@@ -286,7 +286,7 @@ def _train(
     seed: int,
 ) -> tuple[TrainedEnsemble, Folds | None, GroupTask]:
     """The networks and their heads, the folds of those that are left, and what they had to do."""
-    learnt = learnt_part(objective)
+    learnt, stopping_rows = learnt_part(objective), chosen.defaults.folds.max_stopping_rows
     head = None
     if isinstance(objective, TwoHeadObjective):
         head = HeadTask(objective.sharp, chosen.defaults.training.head)
@@ -294,7 +294,7 @@ def _train(
         members=range(chosen.members),
         seeds=[seed + member for member in range(chosen.members)],
         rows=_training_rows(data, chosen, folds),
-        validation=None if folds is None else folds.held_out,
+        validation=None if folds is None else folds.stopping_rows(stopping_rows),
         objective=learnt,
         settings=chosen.settings,
         make_network=partial(make_network, data.columns, chosen, embedded, learnt.outputs),
@@ -342,6 +342,7 @@ def refit_settings(ensemble: TrainedEnsemble, chosen: Hyperparameters) -> Settin
         chosen.settings,
         epochs=max(1, math.ceil(chosen.budget.refit_epochs * best)),
         learning_rate=chosen.budget.refit_rate * chosen.settings.learning_rate,
+        cycles=None,
         patience=None,
         evaluate=(),
     )

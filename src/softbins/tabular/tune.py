@@ -142,7 +142,7 @@ def _task(
         members=range(len(members)),
         seeds=[seed + fold for _ in tried for fold in range(len(folds.parts))],
         rows=folds.training_rows(settings.batch_size) * len(tried),
-        validation=folds.held_out * len(tried),
+        validation=folds.stopping_rows(chosen.defaults.folds.max_stopping_rows) * len(tried),
         objective=objective,
         settings=settings,
         make_network=partial(make_network, data.columns, chosen, embedded, objective.outputs),
