@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 RESULTS = Path(__file__).parent.parent / "results"
 AXES = {
     "rows": (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000),
-    "columns": (10, 30, 100, 250, 500),
+    "columns": (10, 50, 200, 500),
     "bins": (32, 128, 512),
     "members": (2, 4, 8, 16),
     "jobs": (1, 2),

@@ -106,3 +106,11 @@ def test_fewer_rows_than_that_are_all_seen():
     same.run()
     for ours, theirs in zip(weights(same), weights(whole), strict=True):
         assert torch.equal(ours, theirs)
+
+
+def test_the_learning_rate_falls_within_the_time(monkeypatch):
+    result = trainer(schedule="cosine", epochs=4)
+    monkeypatch.setattr(type(result.stop), "share_gone", 0.5)
+    early, middle, late = learning_rates(result, [0, 2 * result.steps, 3 * result.steps])
+    assert early == middle == pytest.approx(5e-3)
+    assert late == pytest.approx(1e-2 * (1 + math.cos(0.75 * math.pi)) / 2)

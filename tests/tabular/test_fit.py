@@ -187,12 +187,28 @@ def test_it_is_a_share_of_the_best_epochs_at_a_share_of_the_rate(refits, preset)
 
 
 def test_no_time_is_taken_that_is_not_left(refits):
-    expected = "^max_seconds: networks learnt for 1 of 20 epochs, in"
+    expected = "^max_seconds: networks learnt for 1 of up to 20 epochs, in"
     with pytest.warns(UserWarning, match=expected):
         model = fit(max_seconds=1e-9, gaussian_process=False)
     [(*_, before, after)] = refits
     assert model.n_epochs_ == 1
     assert torch.equal(before, after)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_little_time_is_enough_for_some_rows(weighted, monkeypatch):
+    times = replace(DEFAULTS.times, min_rows=50, cells_per_second=600.0)
+    monkeypatch.setattr(HistogramRegressor, "_defaults", replace(DEFAULTS, times=times))
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(300, 3)), generator.normal(size=300)
+    weight = np.where(np.arange(300) < 100, 0.0, 2.0) if weighted else None
+    model = HistogramRegressor(hidden=(4,), members=2, max_epochs=2, max_seconds=0.6)
+    model.set_params(trees=False, gaussian_process=False, random_state=0)
+    with pytest.warns(UserWarning, match="^max_seconds: learnt from 120 of 300 rows, drawn"):
+        model.fit(x, y, weight)
+    assert model.provenance_.rows == 120
+    known = model.fit(pd.DataFrame(x[:40]), y[:40]).provenance_.rows  # as few as these are taken
+    assert known == 40
 
 
 def test_who_has_seen_all_rows_needs_no_refit(refits):

@@ -272,13 +272,15 @@ class Trainer(Generic[Network]):
     def _set_learning_rate(self, step: int) -> None:
         """Set the learning rate of a step: with the schedule "cosine" it falls to nothing.
 
+        Where time is limited, it does so within the time, however few the steps.
         The first steps are smaller: where nothing is known of the gradients yet, large ones may
         spoil a network for good.
         """
         settings = self.settings
         if settings.schedule == "cosine":
             start, end = (self.steps * epoch for epoch in self._cycle(step // self.steps))
-            falling = (1 + math.cos(math.pi * min(1, (step - start) / (end - start)))) / 2
+            place = max(min(1, (step - start) / (end - start)), self.stop.share_gone)
+            falling = (1 + math.cos(math.pi * place)) / 2
             first = self.steps * self._cycle(0)[1]
             rising = min(1, (step + 1) / (settings.warm_up * first))
             self.optimizer.rate = settings.learning_rate * falling * rising

@@ -6,6 +6,7 @@ conversion happens once, here. A failed `fit` leaves a fitted estimator as it wa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -127,10 +128,15 @@ class StackedRegressor(
             categorical_features=self.categorical_features,
             scaling=self.scaling,
             trees=bool(self.trees and self.early_stopping),
+            max_rows=self._max_rows,
             **order,
         )
         names = ("n_features_in_", "feature_names_in_")
         return data, {name: getattr(probe, name) for name in names if hasattr(probe, name)}
+
+    def _max_rows(self, columns: int) -> float:
+        """Rows of a table of so many columns to learn from, at most."""
+        return math.inf
 
     def _fit(self, data: TrainingData, stop: Stop) -> tuple[dict[str, Any], dict[str, float]]:
         """What a fit finds out, by the names of the attributes, and errors on held-out rows."""

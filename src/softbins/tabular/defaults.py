@@ -362,12 +362,23 @@ class TuningDefaults:
 class TimeDefaults:
     """What each part of a fit may take of the time that is left for it, where that is limited."""
 
+    cells_per_second: float = 400_000.0
+    """Cells of a table to learn from, for each second. To encode twice as many cells of text takes
+    about all of the time, and in the rest networks could not see more rows once."""
+    min_rows: int = 10_000
+    """Rows up to which all are taken, however little time there is."""
     trees: float = 0.25
     """Trees that have not half of their rounds then are given up."""
     gaussian_process: float = 0.15
     """A Gaussian process that is not ready then is given up."""
     networks: float = 0.85
     """Networks and their heads. What is left is for calibration and the last pass over all rows."""
+
+    def max_rows(self, seconds: float | None, columns: int) -> float:
+        """Rows of a table of so many columns to learn from in that time."""
+        if seconds is None:
+            return math.inf
+        return max(self.min_rows, self.cells_per_second * seconds / columns)
 
 
 @dataclass(frozen=True)

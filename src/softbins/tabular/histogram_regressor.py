@@ -418,6 +418,9 @@ class HistogramRegressor(StackedRegressor):
         }
         return attributes, fitted.scores
 
+    def _max_rows(self, columns: int) -> float:
+        return self._defaults.times.max_rows(self.max_seconds, columns)
+
     def _resolved(self, data: TrainingData) -> Hyperparameters:
         chosen = resolve(self.get_params(deep=False), data.n_rows, self._defaults)
         return chosen if data.memory is None else chosen.within(data.memory)
