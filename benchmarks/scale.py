@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from numpy.typing import NDArray
+from peak_memory import PeakMemory
 
 RESULTS = Path(__file__).parent.parent / "results"
 AXES = {
@@ -55,18 +55,17 @@ def fit(method: str, axis: str, value: int) -> Record:
     """One fit, in this process."""
     x, y = simulated(value if axis == "rows" else ROWS, value if axis == "columns" else COLUMNS)
     model = lightgbm() if method == "LightGBM" else softbins(axis, value)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory = PeakMemory()
     clock = time.perf_counter if axis == "jobs" else time.process_time
     start = clock()
     model.fit(x, y)
     seconds = clock() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "axis": axis,
         "value": value,
         "method": method,
         "seconds": round(seconds, 2),
-        "megabytes": round((peak - before) / 1024),
+        "megabytes": memory.megabytes(),
         "load": round(os.getloadavg()[0], 1),
     }
 

@@ -50,7 +50,8 @@ class CycleRule:
     """How a training whose learning rate falls again and again finds its own end.
 
     Each cycle is twice as long as the one before. From the second on, a member stops after a cycle
-    that has not lowered its least error on validation rows by a share of `min_gain`.
+    that has not lowered its mean absolute error on validation rows by a share of `min_gain`. In the
+    root mean square a few rows would decide by chance.
     """
 
     first: int

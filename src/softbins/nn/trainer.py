@@ -98,8 +98,8 @@ class Trainer(Generic[Network]):
         self.history: list[HistoryRow] = []
         self.best = [p.detach().clone() for p in self.parameters]
         self.best_score = torch.full((network.members,), math.inf, dtype=torch.float64)
-        # Before the last cycle that is over, and after it.
-        self.cycle_scores = self.best_score.expand(2, -1).clone()
+        # At the end of the last cycle but one, and of the last one.
+        self.cycle_errors = self.best_score.expand(2, -1).clone()
         self.best_epoch = torch.zeros(network.members, dtype=torch.int64)
         if standardize:
             network.standardize(*moments(self.x, self.rows, self.weight))
@@ -171,7 +171,7 @@ class Trainer(Generic[Network]):
             return torch.ones_like(self.best_epoch, dtype=torch.bool)
         if settings.cycles is None:
             return self.epoch - self.best_epoch < settings.patience
-        before, after = self.cycle_scores
+        before, after = self.cycle_errors
         return ~(after > (1 - settings.cycles.min_gain) * before)
 
     def _cycle(self, epoch: int) -> tuple[int, int]:
@@ -306,20 +306,20 @@ class Trainer(Generic[Network]):
 
     @torch.no_grad()
     def _keep_best(self, results: dict[str, Tensor]) -> None:
-        name = f"validation_{self.settings.monitor}"
-        if name in results:
-            score = results[name]
+        if "validation_mae" in results:
+            scores = {name.removeprefix("validation_"): value for name, value in results.items()}
         else:
             assert self.validation is not None
-            score = self.evaluate(self._of_running(self.validation))[self.settings.monitor]
-        running = torch.tensor(self.running)
+            scores = self.evaluate(self._of_running(self.validation))
+        score, running = scores[self.settings.monitor], torch.tensor(self.running)
         better = score < self.best_score[running]
         self.best_score[running[better]] = score[better]
         self.best_epoch[running[better]] = self.epoch
         for kept, parameter in zip(self.best, self.parameters, strict=True):
             kept[running[better]] = parameter[better]
         if self.epoch == self._cycle(self.epoch - 1)[1]:
-            self.cycle_scores = torch.stack([self.cycle_scores[1], self.best_score])
+            self.cycle_errors[0] = self.cycle_errors[1]
+            self.cycle_errors[1, running] = scores["mae"]
 
     @torch.no_grad()
     def _restore(self) -> None:
@@ -379,7 +379,7 @@ class Trainer(Generic[Network]):
             tensors[f"generator.{i}"] = generator.get_state()
         tensors |= {"best_score": self.best_score.clone(), "best_epoch": self.best_epoch.clone()}
         if self.settings.cycles is not None:
-            tensors["cycle_scores"] = self.cycle_scores.T.clone()
+            tensors["cycle_errors"] = self.cycle_errors.T.clone()
         state = {"epoch": self.epoch, "seconds": self.seconds, "history": list(self.history)}
         return state | {"running": list(self.running)}, tensors
 
@@ -397,7 +397,7 @@ class Trainer(Generic[Network]):
         self.best_score.copy_(tensors["best_score"])
         self.best_epoch.copy_(tensors["best_epoch"])
         if self.settings.cycles is not None:
-            self.cycle_scores = tensors["cycle_scores"].T.clone()
+            self.cycle_errors = tensors["cycle_errors"].T.clone()
         self.epoch, self.seconds = state["epoch"], state["seconds"]
         self.history = list(state["history"])
 

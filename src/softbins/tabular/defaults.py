@@ -93,8 +93,8 @@ class FoldDefaults:
     max_judges: int = 10_000
     """Held-out rows, of all folds together, that calibrate. More change nothing that is seen."""
     max_stopping_rows: int = 2**16
-    """Held-out rows by which a member's training ends. Beyond 262 144 rows, of which an epoch has
-    no more, judging all of them would take longer than learning."""
+    """Held-out rows by which a member's training ends. Of very many, judging all would take longer
+    than an epoch, which has a part of the rows only."""
     time_share: float = 0.5
     """Share of the rows, the latest, that are held out block by block where rows have a time."""
     time_blocks: int = 2
@@ -154,7 +154,7 @@ class TrainingDefaults:
     Of more rows, cycles find out how many epochs are enough, and members are not pruned."""
     cycles: CycleRule = CYCLES
     """Cycles for large tables."""
-    max_rows_per_epoch: int = 2**18
+    max_rows_per_epoch: int = 2**17
     """Rows of an epoch of large tables, at most."""
     rows_shuffled_on_disk: int = 2**20
     """Rows that are shuffled among each other, of a table on disk, which is in random order."""
