@@ -362,9 +362,9 @@ class TuningDefaults:
 class TimeDefaults:
     """What each part of a fit may take of the time that is left for it, where that is limited."""
 
-    cells_per_second: float = 400_000.0
-    """Cells of a table to learn from, for each second. To encode twice as many cells of text takes
-    about all of the time, and in the rest networks could not see more rows once."""
+    cells_per_second: float = 200_000.0
+    """Cells of a table to learn from, for each second. To encode five times as many, of which a
+    quarter are text, takes about all of the time."""
     min_rows: int = 10_000
     """Rows up to which all are taken, however little time there is."""
     trees: float = 0.25
