@@ -25,7 +25,7 @@ from softbins import HistogramRegressor
 Array = NDArray[np.float64]
 
 COVERAGE, NEW_SHARE, HALF_LIFE = 0.9, 0.2, 300
-EVERY_FLIGHT, GROUP_REPETITIONS = 16, 5
+EVERY_FLIGHT, GROUP_REPETITIONS = 16, 12
 RESULT = Path(__file__).parent.parent / "results" / "drift.json"
 
 

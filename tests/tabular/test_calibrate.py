@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 
 from softbins import Bins, Histogram, scores
 from softbins._core.calibrator import LogOddsMap
@@ -11,14 +12,16 @@ from softbins.tabular.calibrate import (
     HeldOut,
     calibrated,
     fit_calibration,
-    is_at_atom,
+    independent_rows,
     on_lattice,
+    times_error,
     update_calibration,
 )
+from softbins.tabular.defaults import DEFAULTS
 
 BINS = Bins.uniform(-12.0, 12.0, 96)
 IDENTITY = Calibration(LogOddsMap((-1.0, 1.0), (-1.0, 1.0)))
-MAX_TILT = 0.5
+DEFAULT = DEFAULTS.calibration
 
 
 def gaussians(mean, deviation=1.0, bins=BINS):
@@ -42,9 +45,8 @@ def test_quantiles_hold_after_the_move_to_another_mean(deviation, away):
     """Histograms stand elsewhere and have another width, and are moved to the right mean."""
     mean, y = simulated(2000)
     raw = gaussians(mean + away, deviation)
-    found = fit_calibration(
-        [HeldOut.of(raw, mean, y, 1.0, False)], np.ones(2000), rounds=3, max_tilt=MAX_TILT
-    )
+    rows = [HeldOut.of(raw, mean, y, False)]
+    found = fit_calibration(rows, np.ones(2000), 2000, 1.0, DEFAULT)
     mean, y = simulated(2000, seed=1)
     predicted = calibrated(gaussians(mean + away, deviation), mean, found)
     assert distance_from_uniform(scores.pit(predicted, y)) < 0.06
@@ -55,8 +57,8 @@ def test_errors_that_count_more_make_distributions_wider():
     mean, y = simulated(3000)
     widths = []
     for error in (1.0, 1.3):
-        rows = HeldOut.of(gaussians(mean), mean, y, error, False)
-        found = fit_calibration([rows], np.ones(3000), rounds=3, max_tilt=MAX_TILT)
+        rows = HeldOut.of(gaussians(mean), mean, y, False)
+        found = fit_calibration([rows], np.ones(3000), 3000, error, DEFAULT)
         widths.append(calibrated(gaussians(mean), mean, found).stddev.mean().item())
     assert widths[1] == pytest.approx(1.3 * widths[0], rel=0.03)
 
@@ -68,7 +70,7 @@ def test_a_map_that_is_updated_again_and_again_stays_as_it_should_be():
         mean, y = simulated(24, seed=day)
         low, high = calibrated(gaussians(mean), mean, found).interval(0.9)
         held.append(((low <= y) & (y <= high)).double().mean().item())
-        recent = [HeldOut.of(gaussians(mean), mean, y, 1.0, False)]
+        recent = [HeldOut.of(gaussians(mean), mean, y, False)]
         found = update_calibration(recent, np.ones(24), found, rows)
     assert np.mean(held) == pytest.approx(0.9, abs=0.02)
 
@@ -84,29 +86,57 @@ def test_without_a_map_there_is_only_the_move():
 def test_parts_together_give_what_all_at_once_give():
     mean, y = simulated(100)
     pieces = [slice(0, 1), slice(1, 60), slice(60, 100)]
-    parts = [HeldOut.of(gaussians(mean[p]), mean[p], y[p], 1.0, False) for p in pieces]
-    whole = [HeldOut.of(gaussians(mean), mean, y, 1.0, False)]
-    one, other = (
-        fit_calibration(rows, np.ones(100), rounds=2, max_tilt=MAX_TILT) for rows in (parts, whole)
-    )
+    parts = [HeldOut.of(gaussians(mean[p]), mean[p], y[p], False) for p in pieces]
+    whole = [HeldOut.of(gaussians(mean), mean, y, False)]
+    one, other = (fit_calibration(rows, np.ones(100), 100, 1.0, DEFAULT) for rows in (parts, whole))
     assert one.map.before == pytest.approx(other.map.before)
     assert one.max_tilt == other.max_tilt
 
 
-def test_targets_at_atoms_stay_there():
-    bins = Bins.uniform(0.0, 4.0, 8).with_atoms([0.0, 2.0])
-    y = torch.tensor([0.0, 0.1, 2.0, 2.1, 4.0], dtype=torch.float64)
-    assert is_at_atom(bins, y).tolist() == [True, False, True, False, False]
-    assert not is_at_atom(BINS, y).any()
-    raw = Histogram(bins, logits=torch.zeros(5, bins.count).double())
-    rows = HeldOut.of(raw, torch.full((5,), 1.0).double(), y, 2.0, False)
-    assert rows.low.tolist() == rows.high.tolist() == pytest.approx([0.0, 0.0, 2.0, 3.2, 4.0])
+def test_errors_count_more_or_less_as_those_of_a_normal_distribution():
+    distance = np.linspace(-6, 6, 25)
+    log_odds = norm.logcdf(distance) - norm.logsf(distance)
+    for error in (0.5, 1.0, 1.4):
+        wanted = norm.logcdf(error * distance) - norm.logsf(error * distance)
+        np.testing.assert_allclose(times_error(log_odds, error), wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_far_log_odds_stay_finite():
+    found = times_error(np.array([-700.0, -40.0, 0.0, 40.0, 700.0]), 1.5)
+    assert np.isfinite(found).all()
+    assert found.tolist() == sorted(found)
+    assert found[2] == 0
+
+
+# Rows that say as much as others
+
+
+def test_rows_of_groups_that_err_alike_count_as_one():
+    groups = np.repeat(np.arange(50), 8)
+    own, shared = np.random.default_rng(0).normal(size=(2, 400))
+    weight = np.ones(400)
+    assert independent_rows(own, weight, None) == 400
+    assert independent_rows(own, weight, groups) == pytest.approx(400, rel=0.25)
+    assert independent_rows(shared[groups], weight, groups) == pytest.approx(50)
+    mixed = independent_rows(shared[groups] + own, weight, groups)
+    assert mixed == pytest.approx(400 / (1 + 7 * 0.5), rel=0.25)
+
+
+@pytest.mark.parametrize("groups", [np.zeros(6), np.arange(6)])
+def test_one_group_counts_as_one_row_and_groups_of_one_as_their_rows(groups):
+    expected = len(np.unique(groups))
+    assert independent_rows(np.arange(6.0), np.ones(6), groups) == expected
+    assert independent_rows(np.zeros(6), np.ones(6), groups) == expected
+
+
+def test_unequal_weights_count_as_fewer_rows():
+    assert independent_rows(np.arange(4.0), np.array([1.0, 1.0, 0.0, 0.0]), None) == 2
 
 
 def test_a_value_of_a_lattice_is_its_cell():
     cells = Bins.uniform(-0.5, 5.5, 6)
     y = torch.tensor([0.0, 3.0], dtype=torch.float64)
-    rows = HeldOut.of(Histogram(cells, logits=torch.zeros(2, 6).double()), y, y, 1.0, True)
+    rows = HeldOut.of(Histogram(cells, logits=torch.zeros(2, 6).double()), y, y, True)
     assert (rows.low.tolist(), rows.high.tolist()) == ([-0.5, 2.5], [0.5, 3.5])
 
 

@@ -42,14 +42,15 @@ def test_folds_are_disjoint_and_as_equal_as_can_be(n_rows, most):
     assert together.max() < n_rows
     sizes = [len(part) for part in folds.parts]
     assert max(sizes) - min(sizes) <= 1
-    count = min(max(FOLDS, members), n_rows)
+    count = members if members >= DEFAULTS.folds.min_count_of_few_rows else min(FOLDS, n_rows)
     assert set(sizes) <= {n_rows // count, math.ceil(n_rows / count)}
 
 
 @pytest.mark.parametrize("n_rows", ROWS)
 def test_all_folds_cover_all_rows(n_rows):
-    together = torch.cat(drawn(n_rows, min(FOLDS, n_rows)).held_out)
-    assert together.sort().values.tolist() == list(range(n_rows))
+    for members in {DEFAULTS.folds.min_count_of_few_rows, FOLDS}:
+        together = torch.cat(drawn(n_rows, min(members, n_rows)).held_out)
+        assert together.sort().values.tolist() == list(range(n_rows))
 
 
 @pytest.mark.parametrize("members", [2, 4, 8, 16])
@@ -91,7 +92,7 @@ def test_too_few_rows_are_refused():
 # Judges
 
 
-@pytest.mark.parametrize(("max_judges", "each"), [(10**6, 13), (40, 10), (43, 10), (4, 1)])
+@pytest.mark.parametrize(("max_judges", "each"), [(10**6, 25), (40, 10), (43, 10), (4, 1)])
 def test_judges_are_the_first_rows_of_each_fold(max_judges, each):
     folds = drawn(100, 4, max_judges=max_judges)
     for part, judges in zip(folds.parts, folds.judges, strict=True):

@@ -43,14 +43,16 @@ def test_what_is_held_out_is_later_than_what_is_learnt_from(ties, members):
     random = np.random.default_rng(0)
     time = random.permutation(600) // ties * 1.0
     folds = Folds.in_time(time, members, 0, DEFAULTS.folds)
-    for fold, part in enumerate(folds.parts):
-        assert time[folds.rows_for(fold).numpy()].max() < time[part.numpy()].min()
-    latest = np.concatenate([part.numpy() for part in folds.parts])
-    assert time[latest].max() == time.max()
+    assert folds.fold_of_member == [0] * members
+    known, latest = folds.rows_for(0).numpy(), folds.parts[0].numpy()
+    assert time[known].max() < time[latest].min()
+    assert sorted([*known, *latest]) == list(range(600))
+    assert len(latest) == pytest.approx(DEFAULTS.folds.time_share * 600, abs=ties)
 
 
 def test_lists_of_different_lengths_make_as_many_batches():
-    folds = Folds.in_time(np.arange(600.0), 2, 0, DEFAULTS.folds)
+    splits = list(TimeSeriesSplit(2).split(np.arange(600)))
+    folds = Folds.given(splits, 600, 2, 0, DEFAULTS.folds)
     parts = folds.training_rows(32)
     assert len({len(part) for part in parts}) == 1
     for fold, part in enumerate(parts):

@@ -66,19 +66,20 @@ class LogOddsMap:
         weight: Array,
         rows: float | None = None,
         two_sided: float | None = None,
+        has_room: bool = False,
     ) -> LogOddsMap:
         """The map that makes the log odds of rows those of the uniform distribution.
 
         Each row has a weight (n,), and is spread over several points (n, m). The i-th smallest of
         n probabilities becomes i / (n + 1), as it would for a new row that is exchangeable with
         them. The fewer rows, the more the map is that of the distance from the median, on both
-        sides alike, unless it is said by how much the sides are to differ, from 0 to 1. If `rows`
-        is given, the points stand for so many, whose map has room for a new row already: with more
-        of it each time, maps that are made of maps would widen without end.
+        sides alike, unless it is said by how much the sides are to differ, from 0 to 1. `rows` is
+        how many they count as, if not as many as their weights say. If the points come from a map
+        that has room for a new row already, there is no more of it: maps that are made of maps
+        would widen without end.
         """
-        new = 1 if rows is None else 0
-        if rows is None:  # as many of equal weight say as much
-            rows = weight.sum() ** 2 / np.square(weight).sum()
+        new = 0 if has_room else 1
+        rows = equal_rows(weight) if rows is None else rows
         if two_sided is None:
             two_sided = rows / (rows + ROWS_FOR_TWO_SIDES)
         each = np.repeat(weight, points.shape[1]) / (points.shape[1] * weight.sum())
@@ -245,6 +246,11 @@ def _fitted(distribution: Histogram, target: Tensor, weight: Array) -> LogOddsMa
         points = torch.from_numpy(spread(*log_odds_at(calibrated, target)))
         found = LogOddsMap.fit(found.inverse(points).numpy(), weight)
     return found
+
+
+def equal_rows(weight: Array) -> float:
+    """How many rows of equal weight say as much as rows with these weights (n,)."""
+    return float(weight.sum() ** 2 / np.square(weight).sum())
 
 
 def edge_log_odds(distribution: Histogram) -> Tensor:

@@ -26,6 +26,7 @@ from softbins.tabular.calibrate import (
     HeldOut,
     calibrated,
     fit_calibration,
+    independent_rows,
     on_lattice,
     update_calibration,
 )
@@ -83,8 +84,8 @@ class Aggregator:
 
     `shares` are the weights of partners in the mean, networks have the rest, and `offset` is added
     to it. Bins are cut into `bin_splits` parts, histograms moved to the mean, and made honest by
-    `calibration`. If `is_lattice`, bins are cells about the only values that there are. `rows`
-    held-out rows have told all this, or fewer where older ones are forgotten.
+    `calibration`. If `is_lattice`, bins are cells about the only values that there are. As much as
+    `rows` independent held-out rows has told all this, or fewer where older ones are forgotten.
     """
 
     objective: Objective = field(compare=False)
@@ -108,8 +109,9 @@ class Aggregator:
         ensemble_size: int = 1,
         rows_per_fold: float = math.inf,
         is_lattice: bool = False,
+        groups: Array | None = None,
     ) -> Aggregator:
-        """Learn from held-out rows with targets y (n,) and weights (n,).
+        """Learn from held-out rows with targets y (n,), weights (n,) and perhaps groups (n,).
 
         The members are those that have left the row out, usually one or two of the
         `ensemble_size` that predict new rows.
@@ -118,7 +120,8 @@ class Aggregator:
         shares = _shares(mean, outputs, y, weight, rows_per_fold, defaults.blend)
         error = y - _blend(mean, outputs, shares)
         offset = _certain_offset(error, weight, defaults.calibration)
-        first = cls(objective, shares, 1, None, is_lattice, len(y), offset)
+        rows = independent_rows(error.numpy(), _weights(weight, len(y)), groups)
+        first = cls(objective, shares, 1, None, is_lattice, rows, offset)
         if not is_lattice:
             bins = distribution_part(objective).bins
             splits = choose_splits(bins, first.mean(outputs), y, max_bin_splits)
@@ -133,13 +136,13 @@ class Aggregator:
 
         They are larger because held-out rows have chosen some numbers. They are smaller because
         the whole ensemble predicts new rows, and because it has seen all rows by then: the part of
-        the error that members do not share becomes less with both.
+        the error that members do not share becomes less with both. Not so where many targets have
+        the same values: a mean that is nearer does not tell which of them there will be.
         """
-        rows, members = len(y), len(outputs.members)
-        squared = (rows + defaults.chosen_numbers) / max(
-            rows - defaults.chosen_numbers, defaults.chosen_numbers
-        )
-        if members > 1:
+        rows, members, chosen = len(y), len(outputs.members), defaults.chosen_numbers
+        squared = (rows + chosen) / max(rows - chosen, chosen)
+        has_values = self.is_lattice or distribution_part(self.objective).bins.atoms is not None
+        if members > 1 and not has_values:
             means = torch.stack([one.mean(self.objective) for one in outputs.each_member()])
             differences = ((1 - sum(self.shares.values())) * means).var(0).median()
             own = differences / (y - self.mean(outputs)).square().median()
@@ -159,13 +162,13 @@ class Aggregator:
         """The same with a map that makes quantiles hold as many held-out targets as they say."""
         some = spread_evenly(len(y), max(defaults.max_numbers // self._numbers_per_row, 1))
         outputs, y = outputs[some], y[some]
-        weights = np.ones(len(y)) if weight is None else weight[some].numpy()
+        weights = _weights(weight if weight is None else weight[some], len(y))
         pairs = zip(self.chunks(outputs), y.split(self._chunk_size), strict=True)
         parts = [
-            HeldOut.of(self._raw(chunk), self.mean(chunk), target, error, self.is_lattice)
+            HeldOut.of(self._raw(chunk), self.mean(chunk), target, self.is_lattice)
             for chunk, target in pairs
         ]
-        found = fit_calibration(parts, weights, defaults.rounds, defaults.max_tilt)
+        found = fit_calibration(parts, weights, self.rows, error, defaults)
         return replace(self, calibration=found)
 
     def recalibrated(
@@ -178,12 +181,12 @@ class Aggregator:
         sizes = [chunk.members.shape[1] for chunk in chunks]
         pairs = zip(chunks, y.split(sizes), strict=True)
         parts = [
-            HeldOut.of(self._raw(chunk), self.mean(chunk), target, 1.0, self.is_lattice)
+            HeldOut.of(self._raw(chunk), self.mean(chunk), target, self.is_lattice)
             for chunk, target in pairs
         ]
         age = np.arange(len(y))[::-1]
         weight = np.ones(len(y)) if half_life is None else 0.5 ** (age / half_life)
-        before = self.rows * (1.0 if half_life is None else 0.5 ** (len(y) / half_life))
+        before = self.rows if half_life is None else _remembered(self.rows, len(y), half_life)
         calibration = update_calibration(parts, weight, self.calibration, before)
         return replace(self, calibration=calibration, rows=before + float(weight.sum()))
 
@@ -251,6 +254,10 @@ class Aggregator:
         )
 
 
+def _weights(weight: Tensor | None, n_rows: int) -> Array:
+    return np.ones(n_rows) if weight is None else weight.numpy().astype(np.float64)
+
+
 def _blend(mean: Tensor, outputs: Outputs, shares: Mapping[str, float]) -> Tensor:
     blended = mean
     for name, predicted in outputs.partners.items():  # always in the same order, to the last bit
@@ -276,6 +283,16 @@ def _shares(
     return {
         name: share for name, share in zip(outputs.partners, shares[1:], strict=True) if share > 0
     }
+
+
+def _remembered(rows: float, ago: int, half_life: float) -> float:
+    """How many new rows as many earlier ones count as, the last of which was `ago` rows ago.
+
+    Each counts half as much after a half-life, so that together they never count more than a
+    geometric series does.
+    """
+    newest, fading = 0.5 ** (ago / half_life), 0.5 ** (1 / half_life)
+    return float(newest * (1 - fading**rows) / (1 - fading))
 
 
 def _certain_offset(error: Tensor, weight: Tensor | None, defaults: CalibrationDefaults) -> float:

@@ -23,8 +23,10 @@ from torch import Tensor
 
 from softbins._core.atoms import atom_parts
 from softbins._core.calibrator import (
+    MAX_FITTED_LOG_ODDS,
     LogOddsMap,
     edge_log_odds,
+    equal_rows,
     histogram_of_log_odds,
     log_odds_at,
     spread,
@@ -32,6 +34,7 @@ from softbins._core.calibrator import (
 from softbins._core.tilt import tilted_towards_mean
 from softbins.bins import Bins
 from softbins.histogram import Histogram
+from softbins.tabular.defaults import CalibrationDefaults
 
 Array = NDArray[np.float64]
 
@@ -84,15 +87,12 @@ class HeldOut:
     high: Tensor
 
     @classmethod
-    def of(cls, raw: Histogram, mean: Tensor, y: Tensor, error: float, is_lattice: bool) -> HeldOut:
-        """Rows whose errors count as `error` times what they are; those at atoms stay there."""
+    def of(cls, raw: Histogram, mean: Tensor, y: Tensor, is_lattice: bool) -> HeldOut:
+        """Rows with raw histograms, targets, and the means that they are moved to."""
         bins = raw.bins
         half = bins.widths[0] / 2 if is_lattice else 0.0
-        ends = (mean + error * (y + side * half - mean) for side in (-1, 1))
-        low, high = (end.clamp(bins.low, bins.high) for end in ends)
-        at_atom = is_at_atom(bins, y)
-        moved = raw.with_mean(mean)
-        return cls(moved, mean, torch.where(at_atom, y, low), torch.where(at_atom, y, high))
+        low, high = ((y + side * half).clamp(bins.low, bins.high) for side in (-1, 1))
+        return cls(raw.with_mean(mean), mean, low, high)
 
     def points(self, calibration: Calibration | None) -> Array:
         """Log odds (n, m) of where targets lie in the moved histograms.
@@ -113,31 +113,73 @@ class HeldOut:
         return self.moved if calibration is None else calibration(self.moved, self.mean)
 
 
-def is_at_atom(bins: Bins, y: Tensor) -> Tensor:
-    """Which targets are the value of an atom."""
-    if bins.atoms is None:
-        return torch.zeros_like(y, dtype=torch.bool)
-    index = bins.locate(y)
-    return bins.atoms[index] & (y == bins.edges[index])
-
-
 def fit_calibration(
-    parts: Sequence[HeldOut], weight: Array, rounds: int, max_tilt: float
+    parts: Sequence[HeldOut],
+    weight: Array,
+    rows: float,
+    error: float,
+    defaults: CalibrationDefaults,
 ) -> Calibration:
-    """The calibration with the better score of held-out rows: with a tilt, or without one."""
-    found = [_fitted(parts, weight, rounds, limit) for limit in {0.0: None, max_tilt: None}]
+    """The calibration with the better score of held-out rows: with a tilt, or without one.
+
+    They say as much as `rows` independent ones. Errors of new rows will be `error` times theirs.
+    """
+    limits = {0.0: None, defaults.max_tilt: None}
+    found = [_fitted(parts, weight, rows, error, defaults.rounds, limit) for limit in limits]
     scores = [np.concatenate([part.crps(each) for part in parts]) @ weight for each in found]
     return found[int(np.argmin(scores))]
 
 
-def _fitted(parts: Sequence[HeldOut], weight: Array, rounds: int, max_tilt: float) -> Calibration:
+def _fitted(
+    parts: Sequence[HeldOut],
+    weight: Array,
+    rows: float,
+    error: float,
+    rounds: int,
+    max_tilt: float,
+) -> Calibration:
     """The map after which, with the mean restored, held-out targets lie as they should."""
     found: Calibration | None = None
     for _ in range(rounds):
-        points = _joined([part.points(found) for part in parts])
-        found = Calibration(LogOddsMap.fit(points, weight), max_tilt)
+        points = times_error(_joined([part.points(found) for part in parts]), error)
+        found = Calibration(LogOddsMap.fit(points, weight, rows), max_tilt)
     assert found is not None
     return found
+
+
+def independent_rows(error: Array, weight: Array, groups: Array | None) -> float:
+    """How many rows with an error of their own say as much as rows with these errors (n,).
+
+    Rows of one group err alike. By how much is their intraclass correlation, from the variances
+    within groups and between them; Kish's design effect is what it makes of the number of rows.
+    """
+    rows = equal_rows(weight)
+    if groups is None:
+        return rows
+    _, index, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    count, usual_size = len(sizes), np.square(sizes).sum() / len(error)
+    if count in (1, len(error)):
+        return min(rows, count)
+    means = np.bincount(index, error) / sizes
+    between = sizes @ np.square(means - error.mean()) / (count - 1)
+    within = np.square(error - means[index]).sum() / (len(error) - count)
+    size = (len(error) - usual_size) / (count - 1)
+    total = between + (size - 1) * within
+    correlation = max(between - within, 0.0) / total if total > 0 else 1.0
+    return float(rows / (1 + (usual_size - 1) * min(correlation, 1.0)))
+
+
+def times_error(log_odds: Array, error: float) -> Array:
+    """Log odds of targets whose distance from the median were `error` times what it is.
+
+    Distances are those of a normal distribution, whatever the shape of the histograms is: so they
+    mean something at atoms and between two peaks as well.
+    """
+    tail = torch.sigmoid(-torch.from_numpy(log_odds).abs().clamp(max=MAX_FITTED_LOG_ODDS))
+    distance = -error * torch.special.ndtri(tail)
+    found = torch.special.log_ndtr(distance) - torch.special.log_ndtr(-distance)
+    signed: Array = np.sign(log_odds) * found.numpy()
+    return signed
 
 
 def update_calibration(
@@ -155,7 +197,7 @@ def update_calibration(
     known = np.broadcast_to(uniform, (POINTS_OF_A_MAP, points.shape[1]))
     weights = np.concatenate([np.full(POINTS_OF_A_MAP, rows / POINTS_OF_A_MAP), weight])
     total, every = rows + weight.sum(), np.concatenate([known, points])
-    change = LogOddsMap.fit(every, weights, rows=total, two_sided=0.0)
+    change = LogOddsMap.fit(every, weights, rows=total, two_sided=0.0, has_room=True)
     return Calibration(change) if before is None else replace(before, map=before.map.then(change))
 
 

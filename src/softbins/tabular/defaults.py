@@ -86,19 +86,23 @@ class FoldDefaults:
     """Which rows members leave out."""
 
     count: int = 8
-    """Folds that rows are cut into. Each member learns from seven eighths of the rows."""
+    """Folds that many rows are cut into. Each member learns from seven eighths of them."""
+    min_count_of_few_rows: int = 4
+    """Folds that few rows are cut into, at least, so that as many members leave out all of them.
+    With four folds of all rows, in the place of four of eight, the fast preset has a CRPS 2% and
+    an RMSE 1% lower on the small tables: more rows calibrate and share out the mean."""
     max_unpaired_rows: int = 1_000
-    """Rows up to which each member leaves out a fold of its own; beyond, two share one. With few
+    """Rows that are few: each member leaves out a fold of its own. Beyond, two share one. With few
     rows all of them are needed for calibration; with many, pairs are closer to the ensemble."""
     max_judges: int = 10_000
     """Held-out rows, of all folds together, that calibrate. More change nothing that is seen."""
     max_stopping_rows: int = 2**16
     """Held-out rows by which a member's training ends. Of very many, judging all would take longer
     than an epoch, which has a part of the rows only."""
-    time_share: float = 0.5
-    """Share of the rows, the latest, that are held out block by block where rows have a time."""
-    time_blocks: int = 2
-    """Blocks that these are cut into, at most: about as long as the time that lies ahead."""
+    time_share: float = 0.25
+    """Share of the rows, the latest, that all members leave out where rows have a time. With half
+    of them in two blocks, 90% intervals hold 96% of the last fifth of bike and 92% of PM2.5, and
+    with the later block alone 91% and 89%: what changed long ago says little of what is to come."""
     min_rows_without_duplicates: int = 30
     """Rows that have to be left of a fold after duplicates are taken out: fewer judge nothing."""
 

@@ -302,7 +302,7 @@ def _train(
         head=head,
     )
     tasks = group_tasks(task, member_groups(chosen.members, chosen.group_size, folds))
-    # The fold that is left after pruning is the earliest, where rows have a time.
+    # Pruning keeps a single fold, which says little of the others unless rows are in random order.
     prune = chosen.prune_members and data.order.is_random
     rule = chosen.defaults.training.pruning if prune else None
     share = chosen.defaults.times.networks
@@ -389,6 +389,7 @@ def _aggregate(
         ensemble_size=network.members,
         rows_per_fold=sum(map(len, folds.parts)) / len(folds.parts),
         is_lattice=chosen.support(data.target).step is not None,
+        groups=None if data.order.groups is None else data.order.groups[index.numpy()],
     )
     return aggregator, held_out_scores(aggregator, outputs, target, weight)
 

@@ -4,8 +4,8 @@ Rows are shuffled and cut into folds. A member leaves one fold out of its traini
 stops its training and calibrates what it predicts. Folds and members are known by their number.
 
 Rows that belong together, such as those of one patient, stay in one fold. Where rows have a time,
-folds are blocks of it, and members learn from the rows before their block alone: they are judged
-as they will be used, by what comes after.
+the latest are held out, and members learn from the rows before them: they are judged as they will
+be used, by what comes after.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -87,8 +86,8 @@ class Folds:
     @classmethod
     def _cut(cls, order: Tensor, members: int, defaults: FoldDefaults) -> Self:
         n_rows = len(order)
-        used = _folds_in_use(n_rows, members, defaults)
-        parts = order.tensor_split(min(max(defaults.count, used), n_rows))[:used]
+        count, used = _fold_counts(n_rows, members, defaults)
+        parts = order.tensor_split(min(count, n_rows))[:used]
         return cls._of_parts(n_rows, [part.clone() for part in parts], members, defaults)
 
     @classmethod
@@ -110,33 +109,28 @@ class Folds:
         """Folds that each hold whole groups, numbered from 0, about as many rows in each."""
         generator = np.random.default_rng(seed)
         sizes = np.bincount(groups)
-        count = max(defaults.count, _folds_in_use(len(groups), members, defaults))
+        count, used = _fold_counts(len(groups), members, defaults)
         if len(sizes) < 2:
             raise ValueError("groups: all rows are in one group, which leaves none to be judged by")
         fold_of_group = _balanced(sizes, min(count, len(sizes)), generator)
         of_row = fold_of_group[groups]
         order = generator.permutation(len(groups))
-        used = min(_folds_in_use(len(groups), members, defaults), len(sizes))
-        parts = [torch.from_numpy(order[of_row[order] == fold]) for fold in range(used)]
+        numbers = range(min(used, len(sizes)))
+        parts = [torch.from_numpy(order[of_row[order] == fold]) for fold in numbers]
         return cls._of_parts(len(groups), parts, members, defaults)
 
     @classmethod
     def in_time(cls, time: Array, members: int, seed: int, defaults: FoldDefaults) -> Self:
-        """Blocks of the latest rows, each of them after all rows that its members learn from."""
-        generator = np.random.default_rng(seed)
+        """One fold, of the latest rows, which all members leave out to learn from those before."""
         order = np.argsort(time, kind="stable")
-        wanted = min(defaults.time_blocks, members)
-        first = (1 - defaults.time_share) * len(time)
-        cuts = np.linspace(first, len(time), wanted + 1)[:-1].round().astype(np.int64)
-        # Rows of one time are never cut apart.
-        cuts = np.unique(np.searchsorted(time[order], time[order][cuts]))
-        ends = [*cuts[cuts > 0].tolist(), len(time)]
-        if len(ends) < 2:
+        cut = round((1 - defaults.time_share) * len(time))
+        # Rows of one time are never cut apart: all of them are held out.
+        cut = int(np.searchsorted(time[order], time[order][cut]))
+        if cut == 0:
             raise ValueError("time: all rows have about the same, which leaves no earlier ones")
-        training = [torch.from_numpy(np.sort(order[:end])) for end in ends[:-1]]
-        blocks = [generator.permutation(order[a:b]) for a, b in pairwise(ends)]
-        parts = [torch.from_numpy(block) for block in blocks]
-        return cls._of_parts(len(time), parts, members, defaults, training)
+        latest = torch.from_numpy(np.random.default_rng(seed).permutation(order[cut:]))
+        training = [torch.from_numpy(np.sort(order[:cut]))]
+        return cls._of_parts(len(time), [latest], members, defaults, training)
 
     @classmethod
     def given(
@@ -214,10 +208,17 @@ class Folds:
         return replace(self, parts=[new if len(new) >= min_rows else old for new, old in pairs])
 
 
-def _folds_in_use(n_rows: int, members: int, defaults: FoldDefaults) -> int:
-    """How many folds are left out: one for each member, or for two where there are rows enough."""
-    paired = n_rows > defaults.max_unpaired_rows and members % 2 == 0
-    return members // 2 if paired else members
+def _fold_counts(n_rows: int, members: int, defaults: FoldDefaults) -> tuple[int, int]:
+    """How many folds rows are cut into, and how many of them members leave out.
+
+    Of few rows each is left out, if members are enough for that, by one member. Of more, two
+    members leave out the same, if their number is even.
+    """
+    if n_rows <= defaults.max_unpaired_rows:
+        is_enough = members >= defaults.min_count_of_few_rows
+        return members if is_enough else defaults.count, members
+    used = members // 2 if members % 2 == 0 else members
+    return max(defaults.count, used), used
 
 
 def _balanced(

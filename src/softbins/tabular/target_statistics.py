@@ -68,7 +68,7 @@ def cross_fitting(folds: Folds, order: RowOrder, count: int, seed: int) -> list[
     """For each fold its rows and those that its members learn from; then for all other rows.
 
     These are cut into `count` parts of whole groups. Where folds say what to learn from, as with
-    blocks of time, no row outside of them learns from a row in them.
+    later rows, no row outside of them learns from a row in them.
     """
     parts = [(part.numpy(), folds.rows_for(f).numpy()) for f, part in enumerate(folds.parts)]
     outside = np.ones(folds.n_rows, dtype=bool)
