@@ -11,9 +11,10 @@ import torch
 from softbins import HistogramRegressor
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.tabular import fit as fitting
+from softbins.tabular.choose_objective import automatic_blur
 from softbins.tabular.columns import Columns
 from softbins.tabular.defaults import DEFAULTS, BySize
-from softbins.tabular.fit import automatic_blur, held_out_outputs
+from softbins.tabular.fit import held_out_outputs
 from softbins.tabular.folds import Folds
 from softbins.tabular.networks import embedded_inputs
 from tests.tabular.quick import with_few_rounds

@@ -29,13 +29,11 @@ from softbins.nn.settings import Progress, Settings
 from softbins.nn.stack import StackedMLP
 from softbins.nn.stopping import Stop
 from softbins.tabular.auto_bins import blurred_sigma, covering_bins
+from softbins.tabular.choose_objective import choose_bins, choose_blur, choose_objective
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import TuningDefaults
 from softbins.tabular.ensemble import Workshop, group_tasks, member_groups
 from softbins.tabular.fit import (
-    choose_bins,
-    choose_blur,
-    choose_objective,
     grow,
     learn_from_targets,
 )
