@@ -37,7 +37,7 @@ def _record(name: str, results: Path) -> Any:
     return json.loads((results / f"{name}.json").read_text())
 
 
-def _record_if_made(name: str, results: Path) -> dict[str, Any] | None:
+def _record_if_made(name: str, results: Path) -> Any:
     return _record(name, results) if (results / f"{name}.json").exists() else None
 
 
@@ -284,7 +284,7 @@ def large(results: Path) -> str:
             _thousands(row["rows"]),
             *("" if row[name] is None else f"{row[name]:.2f}" for name in MEASURES),
             f"{row['seconds']:.0f} s",
-            f"{_thousands(row['megabytes'])} MB",
+            "" if row["megabytes"] is None else f"{_thousands(row['megabytes'])} MB",
         ]
         for row in _record("large", results)
     ]
@@ -293,7 +293,9 @@ def large(results: Path) -> str:
 
 def scale(results: Path) -> str:
     """Seconds and megabytes of each fit, and as multiples of LightGBM's."""
-    rows = _record("scale", results)
+    rows = _record_if_made("scale", results)
+    if rows is None:
+        return "The table is made by `make bench-scale`.\n"
     peers = {(r["axis"], r["value"]): r for r in rows if r["method"] == "LightGBM"}
     cells = [
         [
@@ -318,7 +320,9 @@ def _beside_lightgbm(row: dict[str, Any], peer: dict[str, Any] | None) -> list[s
 
 def jobs(results: Path) -> str:
     """How much faster two jobs are: a row for each table."""
-    record = _record("jobs", results)
+    record = _record_if_made("jobs", results)
+    if record is None:
+        return "The table is made by `make bench-jobs`.\n"
     ones = {row["table"]: row for row in record["rows"] if row["jobs"] == 1}
     cells = [
         [
