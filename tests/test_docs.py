@@ -98,7 +98,7 @@ def words(svg):
     return {re.sub(r"[\d.−]+", "0", label) for label in labels} - {"0"}
 
 
-@pytest.mark.parametrize("name", ["branches.svg", "moving_support.svg", "scale.svg"])
+@pytest.mark.parametrize("name", ["branches.svg", "moving_support.svg"])
 def test_a_picture_of_the_results_is_shown_as_it_is(name):
     kept = (pictures.FIGURES / name).read_bytes()
     assert kept == (ROOT / "results" / name).read_bytes(), "run `make docs`"

@@ -171,8 +171,9 @@ class Trainer(Generic[Network]):
             return torch.ones_like(self.best_epoch, dtype=torch.bool)
         if settings.cycles is None:
             return self.epoch - self.best_epoch < settings.patience
-        before, after = self.cycle_errors
-        return ~(after > (1 - settings.cycles.min_gain) * before)
+        before, after = self.cycle_errors.unbind()
+        has_failed: Tensor = after > (1 - settings.cycles.min_gain) * before
+        return ~has_failed
 
     def _cycle(self, epoch: int) -> tuple[int, int]:
         """Where the fall of the learning rate begins and ends that an epoch from 0 on is in."""
