@@ -8,7 +8,7 @@ import torch
 
 from softbins import Bins, Histogram, scores
 from softbins.tabular import sharpness
-from softbins.tabular.aggregate import Aggregator, Outputs
+from softbins.tabular.aggregate import Aggregator, Outputs, certain_offset
 from softbins.tabular.defaults import DEFAULTS
 from softbins.tabular.objectives import histogram_objective
 from softbins.tabular.sharpness import most_splits, split_bins
@@ -371,3 +371,28 @@ def test_errors_of_few_rows_are_expected_to_be_larger():
     few, many = (fit(mean[:n], None, y[:n]) for n in (20, 2000))
     outputs = Outputs(forecasts([0.0], 1.0)[None])
     assert few.distribution(outputs).stddev > 1.1 * many.distribution(outputs).stddev
+
+
+# A mean error that is no chance
+
+
+def test_an_error_to_one_side_is_undone_only_if_it_is_large_and_certain():
+    noise = torch.randn(400, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    noise = noise - noise.mean()
+    few = torch.tensor([0.5, 1.5, -0.2], dtype=torch.float64)
+    assert certain_offset(noise + 1.0, None, DEFAULTS.calibration) == pytest.approx(1.0)
+    assert certain_offset(noise + 0.3, None, DEFAULTS.calibration) == 0  # certain, and small
+    assert certain_offset(few, None, DEFAULTS.calibration) == 0  # large, and no certainty
+    assert certain_offset(torch.ones(5).double(), None, DEFAULTS.calibration) == 1.0
+
+
+def test_members_that_hardly_learnt_beside_others_are_made_up_for():
+    """Half of the rows were held out by members that were cut before they learnt anything."""
+    error = torch.cat([torch.linspace(-60, 60, 200), torch.linspace(320, 440, 200)]).double()
+    assert certain_offset(error, None, DEFAULTS.calibration) == pytest.approx(190)
+
+
+def test_an_offset_is_that_of_weighted_rows():
+    error, weight = torch.tensor([1.0] * 50 + [9.0] * 50).double(), torch.ones(100).double()
+    weight[50:] = 0
+    assert certain_offset(error, weight, DEFAULTS.calibration) == pytest.approx(1.0)

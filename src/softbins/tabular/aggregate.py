@@ -119,7 +119,7 @@ class Aggregator:
         mean = outputs.mean(objective)
         shares = _shares(mean, outputs, y, weight, rows_per_fold, defaults.blend)
         error = y - _blend(mean, outputs, shares)
-        offset = _certain_offset(error, weight, defaults.calibration)
+        offset = certain_offset(error, weight, defaults.calibration)
         rows = independent_rows(error.numpy(), _weights(weight, len(y)), groups)
         first = cls(objective, shares, 1, None, is_lattice, rows, offset)
         if not is_lattice:
@@ -295,15 +295,15 @@ def _remembered(rows: float, ago: int, half_life: float) -> float:
     return float(newest * (1 - fading**rows) / (1 - fading))
 
 
-def _certain_offset(error: Tensor, weight: Tensor | None, defaults: CalibrationDefaults) -> float:
+def certain_offset(error: Tensor, weight: Tensor | None, defaults: CalibrationDefaults) -> float:
     """The mean error, if it is no chance: networks that hardly learnt err to one side.
 
     A distribution that is moved to such a mean could not be calibrated.
     """
     weights = torch.ones_like(error) if weight is None else weight
-    mean = ((weights * error).sum() / weights.sum()).item()
-    rows = (weights.sum().square() / weights.square().sum()).item()
-    chance = error.std(correction=0).item() / math.sqrt(rows)
-    before, after = ((weights * part.abs()).sum() for part in (error, error - mean))
+    shares = weights / weights.sum()
+    mean, squared = (shares @ error).item(), (shares @ error.square()).item()
+    chance = math.sqrt(max(squared - mean**2, 0.0) * shares.square().sum().item())
     is_no_chance = abs(mean) > defaults.min_offset_deviations * chance
-    return mean if is_no_chance and after < defaults.max_error_after_offset * before else 0.0
+    is_large = squared - mean**2 < defaults.max_error_after_offset**2 * squared
+    return mean if is_no_chance and is_large else 0.0
