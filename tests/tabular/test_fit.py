@@ -10,6 +10,7 @@ import torch
 
 from softbins import HistogramRegressor
 from softbins.nn.embedded import EmbeddedMLP
+from softbins.nn.settings import CycleRule
 from softbins.tabular import fit as fitting
 from softbins.tabular.choose_objective import automatic_blur
 from softbins.tabular.columns import Columns
@@ -210,6 +211,24 @@ def test_little_time_is_enough_for_some_rows(weighted, monkeypatch):
     assert model.provenance_.rows == 120
     known = model.fit(pd.DataFrame(x[:40]), y[:40]).provenance_.rows  # as few as these are taken
     assert known == 40
+
+
+def test_large_tables_are_learnt_in_cycles(monkeypatch):
+    """Cycles of 1, 2, 4 and 8 epochs, of 256 rows each."""
+    training = replace(
+        DEFAULTS.training, rows_of_one_fall=100, max_rows_per_epoch=256, cycles=CycleRule(1, 0.005)
+    )
+    preset = replace(DEFAULTS.presets["default"], max_epochs_of_cycles=15)
+    quick = replace(DEFAULTS, training=training, presets={"default": preset})
+    monkeypatch.setattr(HistogramRegressor, "_defaults", quick)
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(400, 3))
+    model = HistogramRegressor(hidden=(16,), members=2, batch_size=8, trees=False, random_state=0)
+    model.set_params(gaussian_process=False).fit(x, x[:, 0] + 0.1 * generator.normal(size=400))
+    epochs = [sum(row["member"] == member for row in model.history_) for member in (0, 1)]
+    assert set(epochs) <= {3, 7, 15}
+    assert model.n_epochs_ == max(epochs)
+    assert model.score(x, x[:, 0]) > 0.5
 
 
 def test_who_has_seen_all_rows_needs_no_refit(refits):
