@@ -1,21 +1,24 @@
 """What predicted quantiles hold: the share of new targets between them, beside what they promise.
 
-    python benchmarks/coverage.py --repetitions 40      simulated tables, hours
+    python benchmarks/coverage.py [--preset fast] [--repetitions 40] [--jobs 2]
     python benchmarks/coverage.py --data FOLDER         the tables of benchmarks/accuracy
 
 Each simulated table is one of six kinds of noise, with 100, 300 or 2000 rows to learn from and 2000
 to judge by. Where a value has a probability of its own, such as whole numbers have, no interval can
 hold exactly 90%: the share of its probability that lies between the two levels counts then
-(`scores.reliability`).
+(`scores.reliability`). All goes to results/coverage.json, one kind and size after the other.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +31,7 @@ ROWS, NEW_ROWS = (100, 300, 2000), 2000
 PRESETS = ("default", "fast")
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 MIN_TEST_ROWS = 500
+RESULT = Path(__file__).parent.parent / "results" / "coverage.json"
 
 
 def simulated(kind: str, rows: int, random: np.random.Generator) -> tuple[Array, Array]:
@@ -49,61 +53,83 @@ def simulated(kind: str, rows: int, random: np.random.Generator) -> tuple[Array,
     return x, signal + side + 0.2 * noise
 
 
-def coverage(
-    kind: str, rows: int, preset: str, repetitions: int, levels: Sequence[float] = LEVELS
-) -> Array:
-    """The mean coverage at each level over fits to tables of their own."""
-    found = []
-    for repetition in range(repetitions):
-        random = np.random.default_rng([KINDS.index(kind), rows, repetition])
-        x, y = simulated(kind, rows, random)
-        model = HistogramRegressor(preset=preset, random_state=repetition).fit(x, y)
-        x, y = simulated(kind, NEW_ROWS, random)
-        found.append(scores.reliability(model.predict_distribution(x), y, levels).observed)
-    result: Array = np.mean(found, axis=0)
-    return result
+def held(kind: str, rows: int, preset: str, repetition: int) -> Array:
+    """The share of new targets at each level, after one fit to a table of its own."""
+    random = np.random.default_rng([KINDS.index(kind), rows, repetition])
+    x, y = simulated(kind, rows, random)
+    model = HistogramRegressor(preset=preset, random_state=repetition).fit(x, y)
+    x, y = simulated(kind, NEW_ROWS, random)
+    return scores.reliability(model.predict_distribution(x), y, LEVELS).observed
 
 
-def simulated_lines(repetitions: int) -> Iterator[str]:
-    """A table in Markdown, line by line."""
-    yield _line("noise", "rows", "preset", *(f"{level:.0%}" for level in LEVELS))
-    yield _line(*["---"] * (3 + len(LEVELS)))
-    for preset in PRESETS:
-        for rows in ROWS:
-            for kind in KINDS:
-                found = coverage(kind, rows, preset, repetitions)
-                yield _line(kind, rows, preset, *(f"{share:.1%}" for share in found))
+def simulated_row(parallel: Any, kind: str, rows: int, preset: str, repetitions: int) -> Any:
+    """The mean and its standard error over so many tables."""
+    each = (joblib.delayed(held)(kind, rows, preset, number) for number in range(repetitions))
+    found = np.stack(parallel(each))
+    return {
+        "noise": kind,
+        "rows": rows,
+        "preset": preset,
+        "repetitions": repetitions,
+        "held": found.mean(0).tolist(),
+        "standard error": (found.std(0, ddof=1) / np.sqrt(repetitions)).tolist(),
+    }
 
 
-def table_lines(folder: Path) -> Iterator[str]:
-    """The same for the development and the held-out tables with rows enough to judge by."""
+def table_row(folder: Path, name: str, preset: str) -> Any:
+    """The same for a development or held-out table, or None if it has too few test rows."""
     sys.path.insert(0, str(Path(__file__).parent / "accuracy"))
     import data
 
-    yield _line("table", "test rows", *(f"{level:.0%}" for level in LEVELS))
-    yield _line(*["---"] * (2 + len(LEVELS)))
-    for name in (*data.NAMES, *data.HELDOUT):
-        split = data.split(*data.load(folder, name), 0)
-        if len(split.y_test) >= MIN_TEST_ROWS:
-            model = HistogramRegressor(random_state=0).fit(split.x, split.y)
-            predicted = model.predict_distribution(split.x_test)
-            found = scores.reliability(predicted, split.y_test, LEVELS).observed
-            yield _line(name, len(split.y_test), *(f"{share:.1%}" for share in found))
+    split = data.split(*data.load(folder, name), 0)
+    if len(split.y_test) < MIN_TEST_ROWS:
+        return None
+    model = HistogramRegressor(preset=preset, random_state=0).fit(split.x, split.y)
+    found = scores.reliability(model.predict_distribution(split.x_test), split.y_test, LEVELS)
+    about = {"table": name, "is held out": name in data.HELDOUT, "test rows": len(split.y_test)}
+    return about | {"preset": preset, "held": found.observed.tolist()}
 
 
-def _line(*cells: object) -> str:
-    return "| " + " | ".join(map(str, cells)) + " |"
+def table_names() -> Sequence[str]:
+    """The tables of benchmarks/accuracy."""
+    sys.path.insert(0, str(Path(__file__).parent / "accuracy"))
+    import data
+
+    return (*data.NAMES, *data.HELDOUT)
+
+
+def keep(part: str, row: dict[str, Any]) -> None:
+    """Write a row to the record, in the place of what was measured before, and print it."""
+    print(row, flush=True)
+    record = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    same = [name for name in ("noise", "rows", "table", "preset") if name in row]
+    others = [r for r in record.get(part, []) if any(r[name] != row[name] for name in same)]
+    record = {"levels": LEVELS} | record | {part: [*others, row]}
+    partial = RESULT.with_suffix(".part")
+    partial.write_text(json.dumps(record, indent=1) + "\n")
+    partial.rename(RESULT)
 
 
 def main() -> None:
-    """Print the table that was asked for."""
+    """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--preset", action="append", choices=PRESETS)
     parser.add_argument("--repetitions", type=int, default=40, help="tables of each kind")
+    parser.add_argument("--rows", action="append", type=int, choices=ROWS)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--data", type=Path, help="folder of the tables of benchmarks/accuracy")
     chosen = parser.parse_args()
-    lines = table_lines(chosen.data) if chosen.data else simulated_lines(chosen.repetitions)
-    for line in lines:
-        print(line, flush=True)
+    parallel = joblib.Parallel(chosen.jobs)
+    for preset in chosen.preset or PRESETS:
+        if chosen.data:
+            each = (joblib.delayed(table_row)(chosen.data, name, preset) for name in table_names())
+            for row in filter(None, parallel(each)):
+                keep("tables", row)
+            continue
+        for rows in chosen.rows or ROWS:
+            for kind in KINDS:
+                row = simulated_row(parallel, kind, rows, preset, chosen.repetitions)
+                keep("simulated", row)
 
 
 if __name__ == "__main__":

@@ -270,6 +270,40 @@ def drift(results: Path) -> str:
     return table(head, rows)
 
 
+def coverage(results: Path) -> str:
+    """What central intervals hold on simulated tables: a row for each noise and number of rows."""
+    record = _record("coverage", results)
+    head = ["noise", "rows", "preset", "fits", *_levels(record)]
+    about = ("noise", "rows", "preset", "repetitions")
+    rows = [
+        [*(str(row[name]) for name in about), *_shares(row["held"])] for row in record["simulated"]
+    ]
+    return table(head, rows)
+
+
+def coverage_of_tables(results: Path) -> str:
+    """The same on the tables of benchmarks/accuracy with rows enough to judge by."""
+    record = _record("coverage", results)
+    head = ["table", "test rows", "preset", *_levels(record)]
+    rows = [
+        [
+            row["table"] + (" (held out)" if row["is held out"] else ""),
+            *(str(row[name]) for name in ("test rows", "preset")),
+            *_shares(row["held"]),
+        ]
+        for row in record["tables"]
+    ]
+    return table(head, rows)
+
+
+def _levels(record: dict[str, Any]) -> list[str]:
+    return [f"{level:.0%}" for level in record["levels"]]
+
+
+def _shares(shares: list[float]) -> list[str]:
+    return [f"{share:.1%}" for share in shares]
+
+
 def _first_share(found: dict[str, float], names: tuple[str, ...]) -> str:
     return next((f"{found[name]:.1%}" for name in names if name in found), "")
 
@@ -454,6 +488,8 @@ RENDER: dict[str, Callable[[Path], str]] = {
     "array_libraries": array_libraries,
     "bike": bike,
     "branches": branches,
+    "coverage": coverage,
+    "coverage_of_tables": coverage_of_tables,
     "drift": drift,
     "heldout": heldout,
     "jobs": jobs,

@@ -32,7 +32,7 @@ def test_what_was_chosen_stands_below_the_diagram_of_scikit_learn():
         "bins": f"{bins.count}, from {bins.low:.4g} to {bins.high:.4g}",
         "share of the trees": f"{shares.get('trees', 0.0):.0%}",
         "share of the Gaussian process": f"{shares.get('gaussian_process', 0.0):.0%}",
-        "rows that calibrate": str(model.aggregator_.rows),
+        "rows that calibrate": f"{model.aggregator_.rows:.0f}",
     }
     assert "sk-top-container" in model._repr_html_()
 
