@@ -5,7 +5,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-slow check lint format paper bench bench-training bench-serving bench-jobs bench-large bench-onnx bench-paper bench-accuracy bench-hard bench-ablation bench-rl bench-bins docs site dist clean
+.PHONY: help demo test test-slow check lint format paper bench bench-training bench-serving bench-jobs bench-large bench-scale bench-onnx bench-paper bench-accuracy bench-hard bench-ablation bench-rl bench-bins docs site dist clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make bench-serving    hold requests to softbins serve: a minute and a half"
 	@echo "make bench-jobs DATA=folder   what several jobs bring: about ten minutes"
 	@echo "make bench-large FLIGHTS=file   large and wide tables, beside peers: about an hour and a half"
+	@echo "make bench-scale how time and memory grow with rows, columns, bins, members, jobs: half an hour"
 	@echo "make bench-paper what the paper costs: about fifteen minutes"
 	@echo "make bench-accuracy DATA=folder   judge the defaults on tables, beside peers: many hours"
 	@echo "make bench-hard   heavy tails and many categories, beside peers: about half an hour"
@@ -107,6 +108,9 @@ bench-serving: .venv/ready
 
 bench-large: .venv-accuracy/ready
 	.venv-accuracy/bin/python benchmarks/large.py --flights $(FLIGHTS)
+
+bench-scale: .venv-accuracy/ready
+	.venv-accuracy/bin/python benchmarks/scale.py
 
 bench-jobs: .venv/ready
 	$(BIN)/python benchmarks/jobs.py $(if $(DATA),--data $(DATA))

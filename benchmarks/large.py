@@ -19,7 +19,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import resource
 import sys
 import tarfile
 import time
@@ -37,6 +36,7 @@ from sklearn.model_selection import train_test_split
 sys.path.append(str(Path(__file__).parent / "accuracy"))
 import peers
 from data import Array, Split
+from peak_memory import PeakMemory
 
 RECORD = Path(__file__).parent.parent / "results" / "large.json"
 KEY = ["origin", "month", "day", "hour"]
@@ -173,16 +173,15 @@ def judged(table: str, archive: Path | None, method: str) -> Record:
     """One method on one table; the peak of memory is that of the process above the table."""
     warnings.simplefilter("ignore")
     split = TABLES[table](archive)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory = PeakMemory()
     found = METHODS[method](split)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     error = found["mean"] - split.y_test
     return {
         "table": table,
         "method": method,
         "rows": found.get("rows", len(split.y)),
         "seconds": round(found["seconds"], 1),
-        "megabytes": round((peak - before) / 1024),
+        "megabytes": memory.megabytes(),
         "mae": round(float(np.abs(error).mean()), 4),
         "rmse": round(float(np.sqrt(np.square(error).mean())), 4),
         "crps": round(found["crps"], 4) if "crps" in found else None,

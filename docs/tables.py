@@ -34,12 +34,11 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _record(name: str, results: Path) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((results / f"{name}.json").read_text())
-    return record
+def _record(name: str, results: Path) -> Any:
+    return json.loads((results / f"{name}.json").read_text())
 
 
-def _record_if_made(name: str, results: Path) -> dict[str, Any] | None:
+def _record_if_made(name: str, results: Path) -> Any:
     return _record(name, results) if (results / f"{name}.json").exists() else None
 
 
@@ -359,6 +358,73 @@ def many_categories(results: Path) -> str:
     return table(["RMSE", *names], rows)
 
 
+def large(results: Path) -> str:
+    """Errors, time and memory on large and wide tables: a row for each method on each."""
+    head = ["table", "method", "rows learnt from", "MAE", "RMSE", "CRPS", "processor", "memory"]
+    rows = [
+        [
+            row["table"],
+            row["method"],
+            _thousands(row["rows"]),
+            *("" if row[name] is None else f"{row[name]:.2f}" for name in MEASURES),
+            f"{row['seconds']:.0f} s",
+            "" if row["megabytes"] is None else f"{_thousands(row['megabytes'])} MB",
+        ]
+        for row in _record("large", results)
+    ]
+    return table(head, rows)
+
+
+def scale(results: Path) -> str:
+    """Seconds and megabytes of each fit, and as multiples of LightGBM's."""
+    rows = _record_if_made("scale", results)
+    if rows is None:
+        return "The table is made by `make bench-scale`.\n"
+    peers = {(r["axis"], r["value"]): r for r in rows if r["method"] == "LightGBM"}
+    cells = [
+        [
+            f"{_thousands(row['value'])} {row['axis']}",
+            f"{row['seconds']:.1f} s",
+            f"{_thousands(row['megabytes'])} MB",
+            *_beside_lightgbm(row, peers.get((row["axis"], row["value"]))),
+        ]
+        for row in rows
+        if row["method"] != "LightGBM"
+    ]
+    return table(["", "time", "memory", "LightGBM's time", "and memory"], cells)
+
+
+def _beside_lightgbm(row: dict[str, Any], peer: dict[str, Any] | None) -> list[str]:
+    if peer is None:
+        return ["", ""]
+    ratio = row["seconds"] / peer["seconds"]
+    memory = f"{_thousands(peer['megabytes'])} MB"
+    return [f"{peer['seconds']:.1f} s: {ratio:.0f} times as much here", memory]
+
+
+def jobs(results: Path) -> str:
+    """How much faster two jobs are: a row for each table."""
+    record = _record_if_made("jobs", results)
+    if record is None:
+        return "The table is made by `make bench-jobs`.\n"
+    ones = {row["table"]: row for row in record["rows"] if row["jobs"] == 1}
+    cells = [
+        [
+            row["table"],
+            str(row["jobs"]),
+            f"{row['wall']:.1f} s",
+            f"{row['processor']:.1f} s",
+            f"{ones[row['table']]['wall'] / row['wall']:.2f}",
+        ]
+        for row in record["rows"]
+    ]
+    return table(["", "jobs", "clock", "processor", "times as fast"], cells)
+
+
+def _thousands(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
 def training_speed(results: Path) -> str:
     """Milliseconds per training step and model: a row for each contestant."""
     record = _record("training_speed", results)
@@ -478,6 +544,8 @@ RENDER: dict[str, Callable[[Path], str]] = {
     "few_rows": few_rows,
     "heavy_tails": heavy_tails,
     "heldout": heldout,
+    "jobs": jobs,
+    "large": large,
     "learnt_bins": learnt_bins,
     "loss_speed": loss_speed,
     "many_categories": many_categories,
@@ -489,6 +557,7 @@ RENDER: dict[str, Callable[[Path], str]] = {
     "protocol": protocol,
     "rl_end": rl_end,
     "rl_whole": rl_whole,
+    "scale": scale,
     "serving": serving,
     "start_speed": start_speed,
     "training_speed": training_speed,

@@ -1,5 +1,6 @@
 """A sharp histogram for the units of trained networks."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.head import HeadSettings, fit_head
 from softbins.nn.objectives import HistogramObjective
 from softbins.nn.settings import Settings
+from softbins.nn.stopping import Stop
 from softbins.nn.trainer import MemberData
 
 ROWS, FEATURES, SEEDS = 400, 2, (3, 4)
@@ -156,3 +158,13 @@ def test_batches_are_not_larger_than_it_needs(table):
         fit(stack, objective, x, y, everything(stack), settings=each) for each in settings
     )
     assert all(torch.equal(one, other) for one, other in zip(usual, large, strict=True))
+
+
+@pytest.mark.parametrize(("left", "least"), [(math.inf, 20_000), (1e9, 20_000), (-1.0, 4000)])
+def test_a_head_learns_from_as_many_rows_as_the_time_allows(left, least, monkeypatch):
+    x, index = torch.randn(20_000, FEATURES), torch.arange(20_000).expand(len(SEEDS), -1)
+    monkeypatch.setattr(Stop, "seconds_left", left)
+    found = heads._rows_in_time(network(), x, index, Stop())
+    assert least <= found.shape[1] <= max(least, 4096)
+    steps = found[0].diff().unique()
+    assert len(steps) == 1

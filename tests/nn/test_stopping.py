@@ -58,3 +58,15 @@ def test_a_copy_elsewhere_has_as_much_time_left(asked):
     copy = pickle.loads(pickle.dumps(stop))
     assert 49 < copy.seconds_left <= 50
     assert copy.asked is asked
+
+
+def test_the_share_of_the_time_that_is_gone(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("softbins.nn.stopping.time.perf_counter", lambda: now[0])
+    stop, endless = Stop(max_seconds=8), Stop()
+    part = stop.within(4)
+    now[0] = 102.0
+    assert (stop.share_gone, part.share_gone, endless.share_gone) == (0.25, 0.5, 0.0)
+    now[0] = 110.0
+    assert (stop.share_gone, part.share_gone, endless.share_gone) == (1.0, 1.0, 0.0)
+    assert stop.within(1).share_gone == 1.0

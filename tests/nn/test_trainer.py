@@ -288,7 +288,7 @@ def test_every_row_is_seen_once_in_an_epoch():
 @pytest.mark.parametrize("size", [1, 40, 100, 299])
 @pytest.mark.parametrize("lengths", [(300, 300), (300, 299), (297, 300), (289, 296)])
 def test_rows_on_disk_are_seen_once_in_ranges_of_them(monkeypatch, size, lengths):
-    monkeypatch.setattr("softbins.nn.trainer.BATCHES_OF_A_BLOCK", 2)
+    monkeypatch.setattr("softbins.nn.batches.BATCHES_OF_A_BLOCK", 2)
     rows = [torch.arange(n, dtype=torch.int32) for n in lengths]
     made = trainer([0, 1], rows=rows, batch_size=8, shuffled_rows=size)
     batches = list(made._batches())

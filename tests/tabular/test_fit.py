@@ -10,10 +10,12 @@ import torch
 
 from softbins import HistogramRegressor
 from softbins.nn.embedded import EmbeddedMLP
+from softbins.nn.settings import CycleRule
 from softbins.tabular import fit as fitting
+from softbins.tabular.choose_objective import automatic_blur
 from softbins.tabular.columns import Columns
 from softbins.tabular.defaults import DEFAULTS, BySize
-from softbins.tabular.fit import automatic_blur, held_out_outputs
+from softbins.tabular.fit import held_out_outputs
 from softbins.tabular.folds import Folds
 from softbins.tabular.networks import embedded_inputs
 from tests.tabular.quick import with_few_rounds
@@ -187,12 +189,46 @@ def test_it_is_a_share_of_the_best_epochs_at_a_share_of_the_rate(refits, preset)
 
 
 def test_no_time_is_taken_that_is_not_left(refits):
-    expected = "^max_seconds: networks learnt for 1 of 20 epochs, in"
+    expected = "^max_seconds: networks learnt for 1 of up to 20 epochs, in"
     with pytest.warns(UserWarning, match=expected):
         model = fit(max_seconds=1e-9, gaussian_process=False)
     [(*_, before, after)] = refits
     assert model.n_epochs_ == 1
     assert torch.equal(before, after)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_little_time_is_enough_for_some_rows(weighted, monkeypatch):
+    times = replace(DEFAULTS.times, min_rows=50, cells_per_second=600.0)
+    monkeypatch.setattr(HistogramRegressor, "_defaults", replace(DEFAULTS, times=times))
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(300, 3)), generator.normal(size=300)
+    weight = np.where(np.arange(300) < 100, 0.0, 2.0) if weighted else None
+    model = HistogramRegressor(hidden=(4,), members=2, max_epochs=2, max_seconds=0.6)
+    model.set_params(trees=False, gaussian_process=False, random_state=0)
+    with pytest.warns(UserWarning, match="^max_seconds: learnt from 120 of 300 rows, drawn"):
+        model.fit(x, y, weight)
+    assert model.provenance_.rows == 120
+    known = model.fit(pd.DataFrame(x[:40]), y[:40]).provenance_.rows  # as few as these are taken
+    assert known == 40
+
+
+def test_large_tables_are_learnt_in_cycles(monkeypatch):
+    """Cycles of 1, 2, 4 and 8 epochs, of 256 rows each."""
+    training = replace(
+        DEFAULTS.training, rows_of_one_fall=100, max_rows_per_epoch=256, cycles=CycleRule(1, 0.005)
+    )
+    preset = replace(DEFAULTS.presets["default"], max_epochs_of_cycles=15)
+    quick = replace(DEFAULTS, training=training, presets={"default": preset})
+    monkeypatch.setattr(HistogramRegressor, "_defaults", quick)
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(400, 3))
+    model = HistogramRegressor(hidden=(16,), members=2, batch_size=8, trees=False, random_state=0)
+    model.set_params(gaussian_process=False).fit(x, x[:, 0] + 0.1 * generator.normal(size=400))
+    epochs = [sum(row["member"] == member for row in model.history_) for member in (0, 1)]
+    assert set(epochs) <= {3, 7, 15}
+    assert model.n_epochs_ == max(epochs)
+    assert model.score(x, x[:, 0]) > 0.5
 
 
 def test_who_has_seen_all_rows_needs_no_refit(refits):

@@ -23,6 +23,13 @@ def drawn(n_rows, members, seed=3, **changes):
     return Folds.random(n_rows, members, seed, replace(DEFAULTS.folds, **changes))
 
 
+def test_members_are_stopped_by_a_part_of_many_rows():
+    folds = drawn(1000, 8)
+    assert [len(part) for part in folds.stopping_rows(10**6)] == list(map(len, folds.held_out))
+    for some, part in zip(folds.stopping_rows(20), folds.held_out, strict=True):
+        assert torch.equal(some, part[:20])
+
+
 @pytest.mark.parametrize("most", [1, 2, 4, 8, 10])
 @pytest.mark.parametrize("n_rows", ROWS)
 def test_folds_are_disjoint_and_as_equal_as_can_be(n_rows, most):

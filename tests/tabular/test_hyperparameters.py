@@ -50,12 +50,31 @@ def test_fast_is_faster():
 
 
 @pytest.mark.parametrize("preset", ["default", "fast"])
-def test_large_tables_get_as_many_steps_until_epochs_are_few(preset):
-    sizes = (50_000, 60_000, 100_000, 1_000_000, 20_000_000)
-    epochs = [resolved(n_rows, preset=preset).settings.epochs for n_rows in sizes]
-    assert epochs == sorted(epochs, reverse=True)
-    assert epochs[1] * 60_000 == pytest.approx(epochs[0] * 50_000, rel=0.02)
-    assert epochs[-1] == DEFAULTS.presets[preset].epochs_of_large_tables < epochs[0]
+def test_large_tables_learn_in_cycles_and_time_grows_no_faster_than_rows(preset):
+    assert resolved(50_000, preset=preset).settings.cycles is None
+    found = [resolved(n, preset=preset).settings for n in (50_001, 10**6, 2 * 10**7)]
+    assert all(each == found[0] for each in found)
+    assert found[0].cycles == DEFAULTS.training.cycles
+    assert found[0].max_rows_per_epoch == DEFAULTS.training.max_rows_per_epoch
+    # Nobody stops in the middle of the last cycle.
+    start, end = found[0].cycles.bounds(found[0].epochs - 1, found[0].epochs)
+    first = found[0].cycles.first
+    assert end - start == start + first
+
+
+@pytest.mark.parametrize("given", [{"max_epochs": 56}, {"patience": 3}, {"schedule": "constant"}])
+def test_what_is_given_for_large_tables_is_meant(given):
+    settings = resolved(10**6, **given).settings
+    assert settings.cycles is None
+    assert all(
+        getattr(settings, {"max_epochs": "epochs"}.get(name, name)) == value
+        for name, value in given.items()
+    )
+
+
+def test_large_tables_learn_in_one_cycle_where_no_rows_are_left_out():
+    settings = resolved(10**6, early_stopping=False).settings
+    assert settings.cycles is settings.patience is None
 
 
 def test_small_tables_get_small_batches_and_more_epochs():

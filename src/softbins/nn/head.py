@@ -9,6 +9,7 @@ narrow ones, and be no better.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -16,12 +17,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from softbins.nn.batches import EVALUATION_CHUNK
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.objectives import HistogramObjective
 from softbins.nn.settings import HeadSettings, Settings
 from softbins.nn.stack import StackedMLP
 from softbins.nn.stopping import Stop
-from softbins.nn.trainer import EVALUATION_CHUNK, MemberData, Trainer
+from softbins.nn.trainer import MemberData, Trainer
 
 MAX_TARGETS_FOR_START = 10_000  # targets whose common distribution is where the training starts
 SMALLEST_START_WEIGHT = 1e-6  # of a bin in that distribution, whose logarithm has to be finite
@@ -51,6 +53,7 @@ def fit_head(
     batch_size = min(settings.batch_size, head_settings.max_batch_size)
     per_row = network.members * network.weights[-1].shape[1]
     index = _equally_many(data.rows, max(batch_size, head_settings.max_units // per_row))
+    index = index if stop is None else _rows_in_time(network, data.x, index, stop)
     units = _hidden_units(network, data.x, index)
     length, width = units.shape[1:]
     head = StackedMLP(width, (), objective.outputs, seeds).to(units)
@@ -77,6 +80,8 @@ def _settings(settings: Settings, head_settings: HeadSettings, n_rows: int) -> S
         epochs=max(head_settings.min_epochs, min(head_settings.max_epochs, epochs)),
         learning_rate=head_settings.learning_rate,
         schedule="cosine",
+        cycles=None,
+        max_rows_per_epoch=None,
         patience=None,
         evaluate=(),
     )
@@ -87,6 +92,18 @@ def _equally_many(rows: Sequence[Tensor], max_rows: int) -> Tensor:
     spaced = [part[:: math.ceil(len(part) / max_rows)] for part in rows]
     fewest = min(map(len, spaced))
     return torch.stack([part[:fewest] for part in spaced]).long()
+
+
+def _rows_in_time(network: EmbeddedMLP, x: Tensor, index: Tensor, stop: Stop) -> Tensor:
+    """Rows at equal distances whose hidden units take no more than half of the time left."""
+    if stop.seconds_left == math.inf:
+        return index
+    some = index[:, :EVALUATION_CHUNK]
+    start = time.perf_counter()
+    _hidden_units(network, x, some)
+    seconds = (time.perf_counter() - start) * index.shape[1] / some.shape[1]
+    longest = max(stop.seconds_left / 2, seconds * some.shape[1] / index.shape[1])
+    return index[:, :: math.ceil(seconds / longest)]
 
 
 def _hidden_units(network: EmbeddedMLP, x: Tensor, index: Tensor) -> Tensor:

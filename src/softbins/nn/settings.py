@@ -46,6 +46,25 @@ class MuonSettings:
 
 
 @dataclass(frozen=True)
+class CycleRule:
+    """How a training whose learning rate falls again and again finds its own end.
+
+    Each cycle is twice as long as the one before. From the second on, a member stops after a cycle
+    that has not lowered its mean absolute error on validation rows by a share of `min_gain`. In the
+    root mean square a few rows would decide by chance.
+    """
+
+    first: int
+    """Epochs of the first cycle."""
+    min_gain: float
+
+    def bounds(self, epoch: int, epochs: int) -> tuple[int, int]:
+        """Where the cycle begins and ends that an epoch is in, counted from 0, of so many."""
+        number = (epoch // self.first + 1).bit_length() - 1
+        return self.first * (2**number - 1), min(self.first * (2 ** (number + 1) - 1), epochs)
+
+
+@dataclass(frozen=True)
 class Settings:
     """How to train. The defaults are the paper's (Section 4), with Keras's epsilon for Adam."""
 
@@ -56,7 +75,10 @@ class Settings:
     schedule: Schedule = "constant"
     """The learning rate stays as it is, or falls to nothing along half a cosine."""
     warm_up: float = 0.05
-    """Share of all steps in which a learning rate with the schedule "cosine" rises first."""
+    """Share of the steps of its first fall in which such a learning rate rises before."""
+    cycles: CycleRule | None = None
+    """Cycles in which it does so, which then say which members go on in the place of `patience`.
+    None is a single one, with the last epoch at its end."""
     muon: MuonSettings | None = None
     """Muon for the matrices of hidden layers, with Adam for the rest; None is Adam for all."""
     adam_epsilon: float = 1e-7
@@ -70,6 +92,8 @@ class Settings:
     """The rows on which errors are measured after every epoch, for the history."""
     max_precomputed_numbers: int = 2**26
     """Numbers of precomputed targets to hold in memory: a quarter of a gigabyte in float32."""
+    max_rows_per_epoch: int | None = None
+    """Rows of an epoch, at most, drawn anew for each from those of a member. None takes all."""
     shuffled_rows: int | None = None
     """Rows that are shuffled among each other, of a table on disk that is in random order: these
     are read in ranges. None shuffles all."""
@@ -80,6 +104,8 @@ class Settings:
         for name in ("epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 1, got {getattr(self, name)}")
+        if self.cycles is not None and (self.schedule != "cosine" or self.patience is None):
+            raise ValueError("cycles: need the schedule 'cosine' and validation rows")
         require_number("learning_rate", self.learning_rate)
         require_number("weight_decay", self.weight_decay, "at least 0")
         require_number("beta_2", self.beta_2, "in [0, 1)")

@@ -24,7 +24,8 @@ class Stop:
     def __init__(self, max_seconds: float | None = None) -> None:
         if max_seconds is not None:
             require_number("max_seconds", max_seconds)
-        self._end = math.inf if max_seconds is None else time.perf_counter() + max_seconds
+        self._start = time.perf_counter()
+        self._end = math.inf if max_seconds is None else self._start + max_seconds
         self._asked = threading.Event()
         self._outer: Stop | None = None
 
@@ -32,6 +33,13 @@ class Stop:
     def seconds_left(self) -> float:
         """Until the time is up; infinite where there is no limit."""
         return self._end - time.perf_counter()
+
+    @property
+    def share_gone(self) -> float:
+        """Of the time between start and end, from 0 to 1; 0 where there is no limit."""
+        if self._end == math.inf or self._end <= self._start:
+            return float(self._end <= self._start)
+        return min(1.0, (time.perf_counter() - self._start) / (self._end - self._start))
 
     @property
     def asked(self) -> bool:
@@ -63,7 +71,8 @@ class Stop:
         return {"seconds_left": self.seconds_left, "asked": self.asked}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._end = time.perf_counter() + state["seconds_left"]
+        self._start = time.perf_counter()
+        self._end = self._start + state["seconds_left"]
         self._asked, self._outer = threading.Event(), None
         if state["asked"]:
             self._asked.set()

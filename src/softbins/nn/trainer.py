@@ -10,13 +10,19 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from softbins.nn.adam import Adam
+from softbins.nn.batches import (
+    EVALUATION_CHUNK,
+    epoch_batches,
+    evaluation_chunks,
+    steps_of_epoch,
+)
 from softbins.nn.muon import Muon
 from softbins.nn.objectives import Objective
 from softbins.nn.random import member_generator
@@ -24,9 +30,6 @@ from softbins.nn.settings import Progress, Settings
 from softbins.nn.stack import Stack
 from softbins.nn.standardize import moments
 from softbins.nn.stopping import Stop
-
-EVALUATION_CHUNK = 4096  # rows that go through the network at a time where there is no gradient
-BATCHES_OF_A_BLOCK = 16  # rows that follow each other on disk, where only a part is shuffled
 
 HistoryRow = dict[str, float | int]
 Value = TypeVar("Value")
@@ -78,7 +81,9 @@ class Trainer(Generic[Network]):
         self.rows, self.validation = data.rows, data.validation
         self._check()
         self.generators = [member_generator(seed, "training") for seed in seeds]
-        self.steps = math.ceil(max(map(len, self.rows)) / settings.batch_size)
+        self.steps = steps_of_epoch(
+            max(map(len, self.rows)), settings.batch_size, settings.max_rows_per_epoch
+        )
         self.parameters = [p for p in network.parameters() if p.requires_grad]
         self.precomputed = data.targets
         if self.precomputed is None:
@@ -93,6 +98,8 @@ class Trainer(Generic[Network]):
         self.history: list[HistoryRow] = []
         self.best = [p.detach().clone() for p in self.parameters]
         self.best_score = torch.full((network.members,), math.inf, dtype=torch.float64)
+        # At the end of the last cycle but one, and of the last one.
+        self.cycle_errors = self.best_score.expand(2, -1).clone()
         self.best_epoch = torch.zeros(network.members, dtype=torch.int64)
         if standardize:
             network.standardize(*moments(self.x, self.rows, self.weight))
@@ -158,10 +165,20 @@ class Trainer(Generic[Network]):
         return self._cut_an_epoch or (between and self.stop.reached)
 
     def _active(self) -> Tensor:
-        """The members that have not run out of patience."""
-        if self.settings.patience is None:
+        """The members that have not run out of patience, or that the last cycle has helped."""
+        settings = self.settings
+        if settings.patience is None:
             return torch.ones_like(self.best_epoch, dtype=torch.bool)
-        return self.epoch - self.best_epoch < self.settings.patience
+        if settings.cycles is None:
+            return self.epoch - self.best_epoch < settings.patience
+        before, after = self.cycle_errors.unbind()
+        has_failed: Tensor = after > (1 - settings.cycles.min_gain) * before
+        return ~has_failed
+
+    def _cycle(self, epoch: int) -> tuple[int, int]:
+        """Where the fall of the learning rate begins and ends that an epoch from 0 on is in."""
+        epochs, cycles = self.settings.epochs, self.settings.cycles
+        return (0, epochs) if cycles is None else cycles.bounds(epoch, epochs)
 
     @torch.no_grad()
     def _keep_running(self, running: list[int]) -> None:
@@ -218,24 +235,10 @@ class Trainer(Generic[Network]):
         Members with fewer rows fill their last batch with rows of weight 0.
         """
         chosen, generators = self._of_running(self.rows), self._of_running(self.generators)
-        batch, size = self.settings.batch_size, self._rows_shuffled_together()
-        members = [
-            shuffled_parts(*each, batch, size) for each in zip(chosen, generators, strict=True)
-        ]
-        for number, parts in enumerate(zip_longest(*members, fillvalue=torch.zeros(0))):
-            order = torch.zeros(len(parts), max(map(len, parts)), dtype=torch.int64)
-            for filled, part in zip(order, parts, strict=True):
-                filled[: len(part)] = part
-            for start in range(0, order.shape[1], batch):
-                index = order[:, start : start + batch].to(self.x.device)
-                yield index, self._weights(index, number * size + start)
-
-    def _rows_shuffled_together(self) -> int:
-        """As the settings say, in whole batches, or all."""
-        longest, batch = max(map(len, self.rows)), self.settings.batch_size
-        most = self.settings.shuffled_rows
-        blocks = None if most is None else most // (batch * BATCHES_OF_A_BLOCK)
-        return longest if blocks is None else max(blocks, 1) * batch * BATCHES_OF_A_BLOCK
+        batch, shuffled = self.settings.batch_size, self.settings.shuffled_rows
+        batches = islice(epoch_batches(chosen, generators, batch, shuffled), self.steps)
+        for number, index in enumerate(batches):
+            yield index.to(self.x.device), self._weights(index, number * batch)
 
     def _weights(self, index: Tensor, start: int) -> Tensor | None:
         chosen = self._of_running(self.rows)
@@ -270,14 +273,17 @@ class Trainer(Generic[Network]):
     def _set_learning_rate(self, step: int) -> None:
         """Set the learning rate of a step: with the schedule "cosine" it falls to nothing.
 
+        Where time is limited, it does so within the time, however few the steps.
         The first steps are smaller: where nothing is known of the gradients yet, large ones may
         spoil a network for good.
         """
         settings = self.settings
         if settings.schedule == "cosine":
-            total = self.steps * settings.epochs
-            falling = (1 + math.cos(math.pi * min(1, step / total))) / 2
-            rising = min(1, (step + 1) / (settings.warm_up * total))
+            start, end = (self.steps * epoch for epoch in self._cycle(step // self.steps))
+            place = max(min(1, (step - start) / (end - start)), self.stop.share_gone)
+            falling = (1 + math.cos(math.pi * place)) / 2
+            first = self.steps * self._cycle(0)[1]
+            rising = min(1, (step + 1) / (settings.warm_up * first))
             self.optimizer.rate = settings.learning_rate * falling * rising
 
     # Judging
@@ -301,18 +307,20 @@ class Trainer(Generic[Network]):
 
     @torch.no_grad()
     def _keep_best(self, results: dict[str, Tensor]) -> None:
-        name = f"validation_{self.settings.monitor}"
-        if name in results:
-            score = results[name]
+        if "validation_mae" in results:
+            scores = {name.removeprefix("validation_"): value for name, value in results.items()}
         else:
             assert self.validation is not None
-            score = self.evaluate(self._of_running(self.validation))[self.settings.monitor]
-        running = torch.tensor(self.running)
+            scores = self.evaluate(self._of_running(self.validation))
+        score, running = scores[self.settings.monitor], torch.tensor(self.running)
         better = score < self.best_score[running]
         self.best_score[running[better]] = score[better]
         self.best_epoch[running[better]] = self.epoch
         for kept, parameter in zip(self.best, self.parameters, strict=True):
             kept[running[better]] = parameter[better]
+        if self.epoch == self._cycle(self.epoch - 1)[1]:
+            self.cycle_errors[0] = self.cycle_errors[1]
+            self.cycle_errors[1, running] = scores["mae"]
 
     @torch.no_grad()
     def _restore(self) -> None:
@@ -332,7 +340,7 @@ class Trainer(Generic[Network]):
         self.network.eval()
         objective = self.objective_of_running
         sums = torch.zeros(4, self.network.members, dtype=torch.float64)
-        for index, real in _chunks(rows):
+        for index, real in evaluation_chunks(rows):
             index, real = index.to(self.x.device), real.to(self.x.device)
             x, y = self._batch(index)
             outputs = self.network(x)
@@ -352,7 +360,7 @@ class Trainer(Generic[Network]):
         total = [torch.zeros_like(p) for p in last]
         chosen = self._of_running(self.rows)
         sizes = torch.tensor([len(rows) for rows in chosen]).unsqueeze(-1)
-        for index, real in _chunks(chosen):
+        for index, real in evaluation_chunks(chosen):
             x, y = self._batch(index.to(self.x.device))
             loss = self.objective_of_running.batch_loss(self.network(x), y, (real / sizes).to(y))
             for sum_, part in zip(total, torch.autograd.grad(loss, last), strict=True):
@@ -371,6 +379,8 @@ class Trainer(Generic[Network]):
         for i, generator in enumerate(self.generators):
             tensors[f"generator.{i}"] = generator.get_state()
         tensors |= {"best_score": self.best_score.clone(), "best_epoch": self.best_epoch.clone()}
+        if self.settings.cycles is not None:
+            tensors["cycle_errors"] = self.cycle_errors.T.clone()
         state = {"epoch": self.epoch, "seconds": self.seconds, "history": list(self.history)}
         return state | {"running": list(self.running)}, tensors
 
@@ -387,27 +397,10 @@ class Trainer(Generic[Network]):
             generator.set_state(tensors[f"generator.{i}"])
         self.best_score.copy_(tensors["best_score"])
         self.best_epoch.copy_(tensors["best_epoch"])
+        if self.settings.cycles is not None:
+            self.cycle_errors = tensors["cycle_errors"].T.clone()
         self.epoch, self.seconds = state["epoch"], state["seconds"]
         self.history = list(state["history"])
-
-
-def shuffled_parts(
-    rows: Tensor, generator: torch.Generator, batch: int, size: int
-) -> Iterator[Tensor]:
-    """All rows in random order, so many at a time.
-
-    If they are more, each part has random blocks of rows that follow each other; the last block,
-    which may be shorter than others, comes last.
-    """
-    if len(rows) <= size:
-        yield rows[torch.randperm(len(rows), generator=generator)]
-        return
-    blocks = rows.split(batch * BATCHES_OF_A_BLOCK)
-    order = [*torch.randperm(len(blocks) - 1, generator=generator).tolist(), len(blocks) - 1]
-    each = size // (batch * BATCHES_OF_A_BLOCK)
-    for start in range(0, len(order), each):
-        part = torch.cat([blocks[block] for block in order[start : start + each]])
-        yield part[torch.randperm(len(part), generator=generator)]
 
 
 def precomputed_targets(objective: Objective, y: Tensor, most: int) -> Tensor | None:
@@ -424,15 +417,3 @@ def precomputed_targets(objective: Objective, y: Tensor, most: int) -> Tensor | 
         assert part is not None
         found[start : start + EVALUATION_CHUNK] = part
     return found
-
-
-def _chunks(rows: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Row numbers (V, chunk) and which of them are real, where members differ in length."""
-    lengths = torch.tensor([len(part) for part in rows]).unsqueeze(-1)
-    for start in range(0, int(lengths.max()), EVALUATION_CHUNK):
-        end = min(start + EVALUATION_CHUNK, int(lengths.max()))
-        padded = torch.zeros(len(rows), end - start, dtype=torch.int64)
-        for filled, part in zip(padded, rows, strict=True):
-            here = part[start:end]
-            filled[: len(here)] = here
-        yield padded, torch.arange(start, end) < lengths

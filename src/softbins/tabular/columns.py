@@ -412,8 +412,14 @@ def _is_number(value: Any) -> bool:
 
 def _labels(values: list[Any], as_numbers: bool) -> list[Label | None]:
     """The label of each value, as numbers or as text; None for what is missing or no number."""
-    label = _number_label if as_numbers else _text_label
-    return [None if value is None else label(value) for value in values]
+    if as_numbers:
+        return [None if value is None else _number_label(value) for value in values]
+    # Each text once: in large tables it comes again and again.
+    texts = {value: _text_label(value) for value in set(values) if type(value) is str}
+    return [
+        texts[value] if type(value) is str else None if value is None else _text_label(value)
+        for value in values
+    ]
 
 
 def _number_label(value: Any) -> float | None:

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from softbins.nn.settings import HeadSettings, MuonSettings, PruningRule
+from softbins.nn.settings import CycleRule, HeadSettings, MuonSettings, PruningRule
 
 Preset = Literal["default", "fast"]
 Optimizer = Literal["adam", "muon"]
@@ -106,6 +106,9 @@ class FoldDefaults:
     rows all of them are needed for calibration; with many, pairs are closer to the ensemble."""
     max_judges: int = 10_000
     """Held-out rows, of all folds together, that calibrate. More change nothing that is seen."""
+    max_stopping_rows: int = 2**16
+    """Held-out rows by which a member's training ends. Of very many, judging all would take longer
+    than an epoch, which has a part of the rows only."""
     time_share: float = 0.25
     """Share of the rows, the latest, that all members leave out where rows have a time. With half
     of them in two blocks, 90% intervals hold 96% of the last fifth of bike and 92% of PM2.5, and
@@ -148,6 +151,7 @@ HEAD = HeadSettings(
     max_batch_size=256,
     max_units=2**26,
 )
+CYCLES = CycleRule(first=3, min_gain=0.005)
 PRUNING = PruningRule(decide_after=0.25, max_gap=1.1, max_remaining=0.75, speedup=1.1)
 
 
@@ -159,10 +163,13 @@ class TrainingDefaults:
     """Adam's largest learning rate, which Muon multiplies by its own factor."""
     batch_size: BySize = BySize(((5_000, 128), (25_000, 256), (math.inf, 512)))
     """Rows of a mini-batch, by the number of rows: small tables need the steps."""
-    rows_of_all_epochs: int = 50_000
-    """Rows beyond which epochs become fewer, so that there are as many steps as for these, and
-    pruning, which was tried with all epochs only, is left out. Of 50 000 flights, members that
-    had 38 epochs were best after 14 to 21, before the learning rate had fallen."""
+    rows_of_one_fall: int = 50_000
+    """Rows up to which the learning rate falls once, over a number of epochs that is known before.
+    Of more rows, cycles find out how many epochs are enough, and members are not pruned."""
+    cycles: CycleRule = CYCLES
+    """Cycles for large tables."""
+    max_rows_per_epoch: int = 2**17
+    """Rows of an epoch of large tables, at most."""
     rows_shuffled_on_disk: int = 2**20
     """Rows that are shuffled among each other, of a table on disk, which is in random order."""
     min_patience: int = 8
@@ -370,12 +377,23 @@ class TuningDefaults:
 class TimeDefaults:
     """What each part of a fit may take of the time that is left for it, where that is limited."""
 
+    cells_per_second: float = 200_000.0
+    """Cells of a table to learn from, for each second. To encode five times as many, of which a
+    quarter are text, takes about all of the time."""
+    min_rows: int = 10_000
+    """Rows up to which all are taken, however little time there is."""
     trees: float = 0.25
     """Trees that have not half of their rounds then are given up."""
     gaussian_process: float = 0.15
     """A Gaussian process that is not ready then is given up."""
     networks: float = 0.85
     """Networks and their heads. What is left is for calibration and the last pass over all rows."""
+
+    def max_rows(self, seconds: float | None, columns: int) -> float:
+        """Rows of a table of so many columns to learn from in that time."""
+        if seconds is None:
+            return math.inf
+        return max(self.min_rows, self.cells_per_second * seconds / columns)
 
 
 @dataclass(frozen=True)
@@ -386,9 +404,8 @@ class PresetBudget:
     """Networks, by the number of rows."""
     epochs: BySize
     """Epochs, by the number of rows, at least."""
-    epochs_of_large_tables: int
-    """Epochs that are left of them at least, however many rows there are. On 262 000 flights 20 by
-    default have an RMSE of 7.03, and 20 of four members 7.06."""
+    max_epochs_of_cycles: int
+    """Epochs of large tables, at most: whole cycles."""
     min_steps: int
     """Steps of the training, at least: small tables get more epochs."""
     prune_members: bool
@@ -410,7 +427,7 @@ def _default_preset() -> PresetBudget:
     return PresetBudget(
         members=BySize(((1_000, 8), (3_000, 16), (25_000, 12), (math.inf, 8))),
         epochs=BySize(((25_000, 76), (math.inf, 100))),
-        epochs_of_large_tables=20,
+        max_epochs_of_cycles=45,
         min_steps=700,
         prune_members=False,
         refit_epochs=0.1,
@@ -426,7 +443,7 @@ def _fast_preset() -> PresetBudget:
     return PresetBudget(
         members=BySize(((math.inf, 4),)),
         epochs=BySize(((math.inf, 38),)),
-        epochs_of_large_tables=14,
+        max_epochs_of_cycles=21,
         min_steps=310,
         prune_members=True,
         refit_epochs=0.2,

@@ -156,7 +156,7 @@ def _given(network: StackedMLP, seeds: Sequence[int]) -> StackedMLP:
 
 def warn_of_cut(ensemble: TrainedEnsemble, epochs: int, stop: Stop) -> None:
     """Say so if the time was too short, or somebody has interrupted it."""
-    reached = f"networks learnt for {ensemble.epoch} of {epochs} epochs"
+    reached = f"networks learnt for {ensemble.epoch} of up to {epochs} epochs"
     if stop.asked:
         warn_user(f"interrupted: {reached}; the model is what they have reached")
     elif ensemble.is_cut and stop.seconds_left < math.inf:

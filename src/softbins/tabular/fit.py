@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from softbins.bins import Bins
+from softbins.nn.batches import EVALUATION_CHUNK
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.groups import GroupTask, HeadTask, SharedTable, TrainedEnsemble
 from softbins.nn.head import Head
@@ -26,20 +26,11 @@ from softbins.nn.objectives import Objective
 from softbins.nn.settings import Settings
 from softbins.nn.stack import StackedMLP
 from softbins.nn.stopping import Stop
-from softbins.nn.trainer import EVALUATION_CHUNK, HistoryRow
+from softbins.nn.trainer import HistoryRow
 from softbins.tabular.aggregate import Aggregator, Outputs
-from softbins.tabular.auto_bins import (
-    bias_of_bins,
-    bins_for_noise,
-    covering_bins,
-    equal_bins,
-    warn_of_bias,
-    warn_of_far_target,
-    with_blurred_head,
-)
+from softbins.tabular.choose_objective import choose_objective
 from softbins.tabular.columns import Columns
 from softbins.tabular.data import TrainingData
-from softbins.tabular.defaults import TargetDefaults
 from softbins.tabular.device import chosen_device
 from softbins.tabular.ensemble import (
     Workshop,
@@ -58,10 +49,10 @@ from softbins.tabular.hyperparameters import Hyperparameters
 from softbins.tabular.jobs import scattered
 from softbins.tabular.memory import check_size
 from softbins.tabular.networks import choose_embedded, make_network, network_size
-from softbins.tabular.objectives import TwoHeadObjective, histogram_objective, learnt_part
+from softbins.tabular.objectives import TwoHeadObjective, learnt_part
 from softbins.tabular.scaling import Scaling
 from softbins.tabular.target_statistics import add_target_statistics
-from softbins.tabular.targets import check_range, float_targets, predict_constant
+from softbins.tabular.targets import float_targets, predict_constant
 from softbins.tabular.tree_growth import GrownTrees, TreeBudget, grow_trees
 from softbins.tabular.watch import Watch
 
@@ -210,62 +201,6 @@ def held_out_means(
     return {name: partner.held_out for name, partner in found.items() if partner is not None}
 
 
-def choose_objective(
-    data: TrainingData, chosen: Hyperparameters, trees: GrownTrees | None
-) -> Objective:
-    """A sharp histogram and, unless `blur` is None, one of blurred targets beside it."""
-    y, bins, sigma = data.target, chosen.bins, chosen.sigma
-    if not isinstance(bins, Bins):
-        bins, sigma = choose_bins(data, chosen, trees, bins, sigma)
-    check_range(y, bins.low, bins.high)
-    warn_of_far_target(y)
-    bias = bias_of_bins(histogram_objective(bins, sigma), y)
-    if chosen.warns_of_bias and bins.atoms is None:
-        warn_of_bias(bias, y)
-    sharp = histogram_objective(bins.with_bias(bias), sigma)
-    if chosen.blur is None:
-        return sharp
-    blur = choose_blur(data, chosen, trees)
-    count = chosen.defaults.targets.blurred_bins
-    return with_blurred_head(y, sharp, blur, count, chosen.defaults.bins)
-
-
-def choose_bins(
-    data: TrainingData,
-    chosen: Hyperparameters,
-    trees: GrownTrees | None,
-    count: int,
-    sigma: float,
-) -> tuple[Bins, float]:
-    """So many bins, or where they may adapt those that targets and noise ask for, and a sigma."""
-    defaults, support = chosen.defaults.bins, chosen.support(data.target)
-    if support.step is not None:
-        bins = support.lattice(data.target, chosen.defaults.support.margin)
-        return bins, sigma * min(bins.count / count, 1.0)
-    if not chosen.adaptive_bins:
-        return support.restrict(equal_bins(data.target, count, sigma, defaults)), sigma
-    bins = covering_bins(data.target, count, sigma, defaults)
-    if trees is not None:
-        bins = bins_for_noise(bins, trees.held_out, trees.targets, defaults)
-    return support.restrict(bins), sigma
-
-
-def choose_blur(data: TrainingData, chosen: Hyperparameters, trees: GrownTrees | None) -> float:
-    """The standard deviation of blurred targets as a share of their range: as given, or auto."""
-    if chosen.blur is not None and chosen.blur != "auto":
-        return chosen.blur
-    spread = float(data.target.max() - data.target.min())
-    return automatic_blur(None if trees is None else trees.error, spread, chosen.defaults.targets)
-
-
-def automatic_blur(noise: float | None, spread: float, defaults: TargetDefaults) -> float:
-    """A blur above the noise, which is the error that the trees are left with."""
-    if noise is None or spread == 0:
-        return defaults.blur_without_noise_estimate
-    blur = defaults.blur_per_noise * noise / spread
-    return min(max(blur, defaults.min_blur), defaults.max_blur)
-
-
 # Networks
 
 
@@ -285,7 +220,7 @@ def _train(
     seed: int,
 ) -> tuple[TrainedEnsemble, Folds | None, GroupTask]:
     """The networks and their heads, the folds of those that are left, and what they had to do."""
-    learnt = learnt_part(objective)
+    learnt, stopping_rows = learnt_part(objective), chosen.defaults.folds.max_stopping_rows
     head = None
     if isinstance(objective, TwoHeadObjective):
         head = HeadTask(objective.sharp, chosen.defaults.training.head)
@@ -293,7 +228,7 @@ def _train(
         members=range(chosen.members),
         seeds=[seed + member for member in range(chosen.members)],
         rows=_training_rows(data, chosen, folds),
-        validation=None if folds is None else folds.held_out,
+        validation=None if folds is None else folds.stopping_rows(stopping_rows),
         objective=learnt,
         settings=chosen.settings,
         make_network=partial(make_network, data.columns, chosen, embedded, learnt.outputs),
@@ -341,6 +276,7 @@ def refit_settings(ensemble: TrainedEnsemble, chosen: Hyperparameters) -> Settin
         chosen.settings,
         epochs=max(1, math.ceil(chosen.budget.refit_epochs * best)),
         learning_rate=chosen.budget.refit_rate * chosen.settings.learning_rate,
+        cycles=None,
         patience=None,
         evaluate=(),
     )

@@ -147,6 +147,10 @@ class Folds:
         """The rows that each member leaves out."""
         return [self.parts[fold] for fold in self.fold_of_member]
 
+    def stopping_rows(self, most: int) -> list[Tensor]:
+        """The rows by which it is seen when each member has learnt enough: so many at most."""
+        return [part[:most] for part in self.held_out]
+
     @property
     def judges(self) -> list[Tensor]:
         """The rows of each fold that calibrate."""

@@ -228,6 +228,8 @@ def _column_indices(categorical_features: Any, names: Sequence[str], count: int)
 
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, or pandas's NA or NaT."""
+    if type(value) is str:  # millions of them, in large tables
+        return False
     # By name, because pandas may not be installed.
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True

@@ -51,7 +51,8 @@ class Hyperparameters:
     tree_speedup: int
     early_stopping: bool
     patience: int
-    """Epochs without improvement after which a member stops, where rows are left out."""
+    """Epochs without improvement after which a member stops, where rows are left out and there are
+    no cycles."""
     prune_members: bool
     device: str
     group_size: int
@@ -106,13 +107,16 @@ def resolve(parameters: Mapping[str, Any], n_rows: int, defaults: Defaults) -> H
     budget, network = defaults.presets[parameters["preset"]], defaults.network
     bins, members = parameters["bins"], min(budget.members.at(n_rows), n_rows)
     automatic = parameters["members"] == parameters["max_epochs"] == "auto"
-    has_all_epochs = n_rows <= defaults.training.rows_of_all_epochs
+    has_cycles = n_rows > defaults.training.rows_of_one_fall
     settings = _settings(parameters, n_rows, budget, defaults)
-    patience = _patience(parameters["patience"], settings.epochs, defaults.training)
+    patience = settings.patience
+    assert patience is not None
+    if not parameters["early_stopping"]:
+        settings = replace(settings, patience=None, cycles=None)
     return Hyperparameters(
         defaults=defaults,
         budget=budget,
-        settings=replace(settings, patience=patience if parameters["early_stopping"] else None),
+        settings=settings,
         members=_whole_number("members", parameters["members"], members),
         hidden=_layers(parameters["hidden"], (network.width.at(n_rows),) * network.layers),
         activation=parameters["activation"],
@@ -130,7 +134,7 @@ def resolve(parameters: Mapping[str, Any], n_rows: int, defaults: Defaults) -> H
         early_stopping=parameters["early_stopping"],
         patience=patience,
         # A number of members or epochs that is given is meant.
-        prune_members=budget.prune_members and automatic and has_all_epochs,
+        prune_members=budget.prune_members and automatic and not has_cycles,
         device=parameters["device"],
         group_size=network.group_size.at(n_rows),
         n_jobs=parameters["n_jobs"],
@@ -146,11 +150,11 @@ def _settings(
         "batch_size", parameters["batch_size"], training.batch_size.at(n_rows)
     )
     steps = math.ceil(n_rows * (1 - 1 / defaults.folds.count) / batch_size)
-    automatic = max(_epochs(n_rows, budget, training), math.ceil(budget.min_steps / steps))
+    automatic = max(budget.epochs.at(n_rows), math.ceil(budget.min_steps / steps))
     epochs = _whole_number("max_epochs", parameters["max_epochs"], automatic)
     if parameters["optimizer"] not in get_args(Optimizer):
         raise ValueError(f"optimizer: expected 'adam' or 'muon', got {parameters['optimizer']!r}")
-    return Settings(
+    settings = Settings(
         epochs=epochs,
         batch_size=batch_size,
         muon=training.muon if parameters["optimizer"] == "muon" else None,
@@ -159,15 +163,23 @@ def _settings(
         weight_decay=parameters["weight_decay"],
         schedule=parameters["schedule"],
         monitor=parameters["monitor"],
+        patience=_patience(parameters["patience"], epochs, training),
         evaluate=("validation",) if parameters["early_stopping"] else ("train",),
     )
+    # A number of epochs that is given is meant, and so is a patience.
+    given = parameters["max_epochs"] != "auto" or parameters["patience"] != "auto"
+    is_large = n_rows > training.rows_of_one_fall
+    return settings if given or not is_large else _in_cycles(settings, budget, training)
 
 
-def _epochs(n_rows: int, budget: PresetBudget, training: TrainingDefaults) -> int:
-    """Epochs for so many rows: of very many, fewer in proportion, but not too few."""
-    all_epochs = budget.epochs.at(n_rows)
-    share = min(1.0, training.rows_of_all_epochs / n_rows)
-    return max(round(share * all_epochs), min(budget.epochs_of_large_tables, all_epochs))
+def _in_cycles(settings: Settings, budget: PresetBudget, training: TrainingDefaults) -> Settings:
+    """The same for a large table."""
+    return replace(
+        settings,
+        epochs=budget.max_epochs_of_cycles,
+        max_rows_per_epoch=training.max_rows_per_epoch,
+        cycles=training.cycles if settings.schedule == "cosine" else None,
+    )
 
 
 def _patience(value: Any, epochs: int, training: TrainingDefaults) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from softbins._core.memory import available_memory, gigabytes
-from softbins.nn.trainer import EVALUATION_CHUNK
+from softbins.nn.batches import EVALUATION_CHUNK
 
 # Parameters, gradients, the best ones, two moments, and those of the last steps on all rows, in
 # float32; and the copy in float64 that predicts.

@@ -29,13 +29,11 @@ from softbins.nn.settings import Progress, Settings
 from softbins.nn.stack import StackedMLP
 from softbins.nn.stopping import Stop
 from softbins.tabular.auto_bins import blurred_sigma, covering_bins
+from softbins.tabular.choose_objective import choose_bins, choose_blur, choose_objective
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import TuningDefaults
 from softbins.tabular.ensemble import Workshop, group_tasks, member_groups
 from softbins.tabular.fit import (
-    choose_bins,
-    choose_blur,
-    choose_objective,
     grow,
     learn_from_targets,
 )
@@ -142,7 +140,7 @@ def _task(
         members=range(len(members)),
         seeds=[seed + fold for _ in tried for fold in range(len(folds.parts))],
         rows=folds.training_rows(settings.batch_size) * len(tried),
-        validation=folds.held_out * len(tried),
+        validation=folds.stopping_rows(chosen.defaults.folds.max_stopping_rows) * len(tried),
         objective=objective,
         settings=settings,
         make_network=partial(make_network, data.columns, chosen, embedded, objective.outputs),

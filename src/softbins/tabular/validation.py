@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.utils import check_X_y
 from sklearn.utils.validation import validate_data
@@ -18,7 +19,13 @@ from softbins.tabular.columns import Columns, LeftOutEncoder
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import ScalingKind
 from softbins.tabular.encoding import encode_table
-from softbins.tabular.frames import HOW_TO_PASS_CATEGORIES, Array, as_frame, column_title
+from softbins.tabular.frames import (
+    HOW_TO_PASS_CATEGORIES,
+    Array,
+    as_frame,
+    column_title,
+    take_rows,
+)
 from softbins.tabular.row_order import RowOrder
 from softbins.tabular.text_kind import REASONS
 
@@ -37,11 +44,13 @@ def training_data(
     *,
     scaling: ScalingKind = "standard",
     trees: bool = False,
+    max_rows: Callable[[int], float] = lambda columns: math.inf,
     **order: Any,
 ) -> TrainingData:
     """The rows that count, encoded; scikit-learn's checks write names of columns to `estimator`.
 
-    `trees` says whether trees will learn from them as well. What `order` may be says `RowOrder.of`.
+    `trees` says whether trees will learn from them as well. Of more than `max_rows` rows for so
+    many columns, random ones are taken, with a warning. What `order` may be says `RowOrder.of`.
     """
     listed = categorical_features is not None and not isinstance(categorical_features, str)
     _refuse_date_targets(y)
@@ -50,6 +59,11 @@ def training_data(
     target = np.array(y, dtype=np.float64)
     check_unit(target)
     weights = None if weight is None else relative_weights(weight, len(target))
+    row_order = RowOrder.of(X, target, **order) if order else RowOrder()
+    if row_order.splits is None and len(target) > max_rows(X.shape[1]):
+        rows = _some_rows(weights, len(target), int(max_rows(X.shape[1])))
+        X, target, row_order = take_rows(X, rows), target[rows], row_order.rows(rows)
+        weights = None if weights is None else weights[rows]
     used = ... if weights is None else weights > 0  # a row without weight is no row
     columns = Columns.fit(X, categorical_features, used)
     # scikit-learn finds names in more kinds of tables.
@@ -62,9 +76,18 @@ def training_data(
         encoded=encode_table(columns, X, used, scaling, trees=trees, weighted=weighted),
         target=target[used],
         weight=None if weights is None else weights[used],
-        order=RowOrder.of(X, target, **order).rows(used) if order else RowOrder(),
+        order=row_order.rows(used),
         codes={column: codes[used] for column, codes in columns.rare_codes(X).items()},
     )
+
+
+def _some_rows(weights: Array | None, n_rows: int, most: int) -> NDArray[np.int64]:
+    """So many random rows of a table, in their order, of those that have a weight."""
+    known = np.arange(n_rows) if weights is None else np.flatnonzero(weights)
+    if len(known) <= most:
+        return known
+    warn_user(f"max_seconds: learnt from {most} of {n_rows} rows, drawn at random")
+    return np.sort(np.random.default_rng(0).choice(known, most, replace=False))
 
 
 def relative_weights(weight: ArrayLike, n_rows: int) -> Array:
