@@ -47,7 +47,7 @@ Auto = Literal["auto"]
 class HistogramRegressor(StackedRegressor):
     """A regressor for tables that predicts a calibrated distribution for every row.
 
-    Each of several networks leaves out an eighth of the rows and stops where it errs least on
+    Each of several networks leaves out a part of the rows and stops where it errs least on
     them. The same rows decide how much boosted trees and, for few rows, a Gaussian process take
     part in the mean, and calibrate the predicted distribution, from which everything else comes:
     mean, quantiles, intervals, samples.

@@ -1,0 +1,16 @@
+"""Numbers that depend on how many rows a table has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BySize:
+    """A value that depends on the number of rows: `steps` are (largest number of rows, value)."""
+
+    steps: tuple[tuple[float, int], ...]
+
+    def at(self, n_rows: int) -> int:
+        """The value for a table of that many rows."""
+        return next(value for most, value in self.steps if n_rows <= most)
