@@ -175,6 +175,7 @@ def comparison(results: Sequence[Mapping[str, Any]], ax: Axes | None = None) -> 
     )
     axes, places = axes_or_new(ax), np.arange(len(names))
     axes.barh(places, means, 0.7, color=AREA)
+    axes.locator_params(axis="x", nbins=5)  # numbers of many digits stay apart
     axes.errorbar(means, places, xerr=errors, fmt="none", ecolor=ACTUAL, capsize=3)
     axes.set_yticks(places, names)
     axes.invert_yaxis()
