@@ -10,8 +10,6 @@ torch.set_num_threads(1)
 os.environ.setdefault("KERAS_BACKEND", "torch")
 # What JAX compiles here runs once: to optimize it takes longer than to run it.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
-# So does what shap would have numba compile.
-os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
 
 settings.register_profile(
     "softbins", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)

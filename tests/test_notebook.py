@@ -42,6 +42,8 @@ def _fresh_jupyter(tmp_path, monkeypatch):
     monkeypatch.delenv("MPLBACKEND", raising=False)
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
+    # What shap has compiled would take longer than all the rest.
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
 
 
 def test_every_figure_of_a_notebook_is_shown():
