@@ -280,8 +280,9 @@ def test_raw_intervals_are_the_distributions_own(fitted):
     model = fitted["default"]
     low, high = model.predict_distribution(x, calibrated=False).interval(0.9)
     raw = model.predict_interval(x, 0.9, calibrated=False)
-    # Up to the last bit, which depends on where in memory a product has its numbers.
-    np.testing.assert_allclose(raw, torch.stack([low, high], -1).numpy(), rtol=1e-14)
+    # Up to the last bits of targets about 10, which depend on where in memory a product has its
+    # numbers.
+    np.testing.assert_allclose(raw, torch.stack([low, high], -1).numpy(), rtol=1e-14, atol=1e-14)
     assert (model.predict_interval(x, 0.9) != raw).any()
 
 
