@@ -50,6 +50,11 @@ def test_what_is_held_out_is_later_than_what_is_learnt_from(ties, members):
     assert len(latest) == pytest.approx(DEFAULTS.folds.time_share * 600, abs=ties)
 
 
+def test_two_rows_are_enough_for_one_to_be_later():
+    folds = Folds.in_time(np.array([3.0, 1.0]), 1, 0, DEFAULTS.folds)
+    assert (folds.rows_for(0).tolist(), folds.parts[0].tolist()) == ([1], [0])
+
+
 def test_lists_of_different_lengths_make_as_many_batches():
     splits = list(TimeSeriesSplit(2).split(np.arange(600)))
     folds = Folds.given(splits, 600, 2, 0, DEFAULTS.folds)

@@ -123,7 +123,7 @@ class Folds:
     def in_time(cls, time: Array, members: int, seed: int, defaults: FoldDefaults) -> Self:
         """One fold, of the latest rows, which all members leave out to learn from those before."""
         order = np.argsort(time, kind="stable")
-        cut = round((1 - defaults.time_share) * len(time))
+        cut = min(round((1 - defaults.time_share) * len(time)), len(time) - 1)
         # Rows of one time are never cut apart: all of them are held out.
         cut = int(np.searchsorted(time[order], time[order][cut]))
         if cut == 0:
