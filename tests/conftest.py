@@ -1,4 +1,5 @@
 import os
+import signal
 
 import pytest
 import torch
@@ -21,3 +22,11 @@ settings.load_profile("softbins")
 def _seeded():
     # Much quicker than torch.manual_seed, which looks for all kinds of devices.
     torch.default_generator.manual_seed(0)
+
+
+@pytest.fixture
+def as_in_a_terminal():
+    """Interrupts raise, also where the tests run in the background, which ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -77,15 +77,7 @@ def test_an_interrupt_at_many_moments_is_one_line(tmp_path):
     check_delays(random_delays(seed=1, count=60), tmp_path)
 
 
-@pytest.fixture
-def _as_in_a_terminal():
-    """Interrupts raise, also where the tests run in the background, which ignores them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_as_in_a_terminal")
+@pytest.mark.usefixtures("as_in_a_terminal")
 def test_a_second_interrupt_ends_it():
     stop = Stop()
     with interruptible(stop, "keep"):
@@ -95,7 +87,7 @@ def test_a_second_interrupt_ends_it():
             signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.usefixtures("_as_in_a_terminal")
+@pytest.mark.usefixtures("as_in_a_terminal")
 def test_elsewhere_an_interrupt_is_what_it_was():
     before = signal.getsignal(signal.SIGINT)
     stop = Stop()

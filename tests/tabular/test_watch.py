@@ -68,6 +68,7 @@ def test_an_interrupt_keeps_what_is_there_when_asked(name, tmp_path):
     assert (again.callbacks, again.on_interrupt) == ((), "raise")
 
 
+@pytest.mark.usefixtures("as_in_a_terminal")
 def test_by_default_an_interrupt_leaves_the_estimator_as_it_was():
     x, y = table()
     model = MODELS["histogram"]().fit(x, y)
