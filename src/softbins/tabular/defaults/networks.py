@@ -59,8 +59,8 @@ class TrainingDefaults:
     """Rows up to which the learning rate falls once, over a number of epochs that is known before.
     Of more rows, cycles find out how many epochs are enough, and members are not pruned."""
     cycles: CycleRule = CYCLES
-    """Cycles for large tables. With three epochs in the first instead of five, the fast preset takes
-    two thirds of the time on 262 000 flights, with an RMSE of 7.03 instead of 6.95."""
+    """Cycles for large tables. With three epochs in the first instead of five, the fast preset
+    takes two thirds of the time on 262 000 flights, with an RMSE of 7.03 instead of 6.95."""
     max_rows_per_epoch: int = 2**17
     """Rows of an epoch of large tables, at most."""
     rows_shuffled_on_disk: int = 2**20
