@@ -1,19 +1,25 @@
 """Peak memory of fitting large tables, over what the caller holds already.
 
-    python benchmarks/memory.py
+    python benchmarks/memory.py [float32 | float64 | song | csv]
 
 The regressor for tables learns from three million rows of 20 columns: its peak is to be at most
 2.2 times the features in float32 and 0.7 GB for all else. The paper's network learns from a table
 as large as Song Year: memory is to grow with the batch there, not with rows times bins, which
-alone would take 185 MB. Each table has a process of its own.
+alone would take 185 MB. And the command line learns from 315 MB of CSV, with all cores, and
+predicts them: its whole process is to take at most 4 times the numbers in the file as float64.
+Each table has a process of its own.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from peak_memory import PeakMemory
 
 from softbins import HistogramRegressor, NeuralRegressor
@@ -22,7 +28,8 @@ ROWS, FEATURES = 3_000_000, 20
 MOST_COPIES, REST = 2.2, 700  # of the features in float32, and megabytes beside them
 SONG_ROWS, SONG_FEATURES = 463_715, 90
 SONG_LIMIT = 1200  # MB over the data itself
-CASES = ("float32", "float64", "song")
+CSV_ROWS, CSV_FEATURES, MOST_TIMES_THE_NUMBERS = 1_600_000, 20, 4
+CASES = ("float32", "float64", "song", "csv")
 
 
 def fit_table(dtype: str) -> None:
@@ -42,6 +49,31 @@ def fit_song() -> None:
     measure(model, x, y, SONG_LIMIT, f"{SONG_ROWS} x {SONG_FEATURES}, plain network")
 
 
+def run_commands() -> None:
+    """The peak of `softbins fit` and `softbins predict` on a large CSV file."""
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((CSV_ROWS, CSV_FEATURES))
+    y = np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + generator.standard_normal(CSV_ROWS)
+    with tempfile.TemporaryDirectory() as folder:
+        data, model, output = (Path(folder, name) for name in ("x.csv", "model", "y.csv"))
+        pd.DataFrame(x.round(6)).add_prefix("x").assign(y=y.round(6)).to_csv(data, index=False)
+        limit = MOST_TIMES_THE_NUMBERS * 8e-6 * CSV_ROWS * (CSV_FEATURES + 1)
+        for preset in ("fast", "default"):
+            fit = ["fit", data, "--target", "y", "-o", model, "--force", "--preset", preset]
+            say(f"fit --preset {preset}, {data.stat().st_size / 1e6:.0f} MB of CSV", fit, limit)
+        say("predict", ["predict", model, data, "-o", output], limit)
+
+
+def say(name: str, command: list[str | Path], limit: float) -> None:
+    """Run a command and print the peak of its memory."""
+    with subprocess.Popen([sys.executable, "-m", "softbins", *command]) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    peak = 1.024e-3 * used.ru_maxrss
+    kept = "ok" if peak <= limit and process.returncode == 0 else "MISSED"
+    print(f"softbins {name}: peak {peak:.0f} MB  <= {limit:.0f}  {kept}")
+
+
 def measure(model, x, y, limit: float, name: str) -> None:
     memory = PeakMemory()
     model.fit(x, y)
@@ -54,6 +86,8 @@ def main() -> None:
     match sys.argv[1:]:
         case ["song"]:
             fit_song()
+        case ["csv"]:
+            run_commands()
         case [dtype]:
             fit_table(dtype)
         case _:

@@ -235,7 +235,7 @@ def test_bad_input_is_one_line_on_stderr_and_changes_no_file(folder, monkeypatch
     def untimely(*_, **__):
         raise AssertionError("the input should have been checked before training")
 
-    monkeypatch.setattr(StackedRegressor, "fit", untimely)
+    monkeypatch.setattr(StackedRegressor, "_fit_encoded", untimely)
     monkeypatch.setattr("softbins.report.comparison.cross_validate", untimely)
     before = {path: path.read_bytes() for path in folder.iterdir()}
     result = run(*arguments)
@@ -249,7 +249,7 @@ def test_ctrl_c_is_one_line_and_exit_code_130(folder, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(HistogramRegressor, "fit", interrupted)
+    monkeypatch.setattr(HistogramRegressor, "_fit_encoded", interrupted)
     result = run(*FIT)
     assert (result.exit_code, result.stdout) == (130, "")
     assert result.stderr.endswith("\nsoftbins: interrupted\n")
@@ -272,7 +272,7 @@ def test_a_bug_is_not_taken_for_bad_input(monkeypatch, bug):
     def broken(*_):
         raise bug
 
-    monkeypatch.setattr(HistogramRegressor, "fit", broken)
+    monkeypatch.setattr(HistogramRegressor, "_fit_encoded", broken)
     assert run(*FIT).exception is bug
 
 

@@ -58,12 +58,12 @@ def test_options_become_parameters_and_all_others_keep_their_defaults(case, monk
     asked, expected = ASKED[case]
     fitted = []
 
-    def fit(model, x, y):
+    def encode(model, x, y):
         fitted.append(model)
         raise ValueError("seen")
 
     for kind in (HistogramRegressor, StackedRegressor):
-        monkeypatch.setattr(kind, "fit", fit)
+        monkeypatch.setattr(kind, "_encoded", encode)
     assert run(*WHERE, *asked, "--seed", "7").stderr.endswith("\nsoftbins: seen\n")
     (model,) = fitted
     assert type(model) is type(expected)

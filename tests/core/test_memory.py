@@ -6,7 +6,12 @@ import sys
 
 import pytest
 
-from softbins._core.memory import _of_container, available_memory, gigabytes
+from softbins._core.memory import (
+    LARGE_TABLE,
+    _of_container,
+    available_memory,
+    gigabytes,
+)
 
 
 def test_what_is_left_is_something_but_not_more_than_the_machine_has():
@@ -49,3 +54,27 @@ def test_without_containers_nothing_limits(tmp_path):
 def test_sizes_as_text():
     assert gigabytes(1.5e9) == "1.5 GB"
     assert gigabytes(12_345e9) == "12345 GB"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems give memory back by themselves")
+def test_freed_memory_goes_back_to_the_system():
+    """Small arrays come from one heap, whose end an array that is still used holds in place."""
+    code = f"""
+from pathlib import Path
+from softbins._core.memory import release_freed_memory
+
+def megabytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+
+freed, kept = [], []
+for _ in range(2000):
+    freed.append(bytearray(100_000))
+    kept.append(bytearray(1_000))
+freed.clear()
+before = megabytes()
+release_freed_memory({LARGE_TABLE})
+assert megabytes() > before - 10, "a table that is not large is not worth the time"
+release_freed_memory({LARGE_TABLE + 1})
+assert megabytes() < before - 150, (before, megabytes())
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

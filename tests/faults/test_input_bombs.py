@@ -87,7 +87,7 @@ def test_a_bomb_is_one_line_within_seconds(name, folder, monkeypatch):
     def untimely(*_, **__):
         raise AssertionError("the input should have been checked before training")
 
-    monkeypatch.setattr(StackedRegressor, "fit", untimely)
+    monkeypatch.setattr(StackedRegressor, "_fit_encoded", untimely)
     monkeypatch.setattr(input_limits, "available_memory", lambda: LITTLE_MEMORY)
     if name == "columns.parquet":
         monkeypatch.setattr(input_limits, "MAX_COLUMNS", 1000)

@@ -149,6 +149,22 @@ def test_many_rows_are_thinned_out(table, monkeypatch):
     assert np.isfinite(loss(stack, found, x, y, objective, torch.arange(ROWS)).numpy()).all()
 
 
+@pytest.mark.parametrize(("max_units", "is_held"), [(2 * 12 * 150, False), (10**9, True)])
+def test_targets_are_held_only_where_all_units_are(table, monkeypatch, max_units, is_held):
+    x, y, objective = table
+    made = []
+
+    class Watched(heads.Trainer):
+        def __init__(self, *arguments, **more):
+            super().__init__(*arguments, **more)
+            made.append(self.settings.max_precomputed_numbers)
+
+    monkeypatch.setattr(heads, "Trainer", Watched)
+    stack = network()
+    fit(stack, objective, x, y, everything(stack), head=replace(HEAD, max_units=max_units))
+    assert [most > 0 for most in made] == [is_held]
+
+
 def test_batches_are_not_larger_than_it_needs(table):
     """Large batches suit hidden layers; the head would be left with too few steps."""
     x, y, objective = table

@@ -15,11 +15,11 @@ from threadpoolctl import threadpool_info
 from softbins import HistogramRegressor, NeuralRegressor, load
 from softbins.nn.stopping import Stop
 from softbins.tabular.defaults import DEFAULTS, BySize
-from softbins.tabular.jobs import number_of_jobs, run_tasks
+from softbins.tabular.jobs import number_of_jobs, run_tasks, useful_jobs
 from tests.tabular.quick import few_rounds
 
 SMALL = {"hidden": (8,), "random_state": 0}
-NETWORKS = replace(DEFAULTS.network, group_size=BySize(((np.inf, 2),)))
+NETWORKS = replace(DEFAULTS.network, group_size=BySize(((np.inf, 2),)), max_rows_in_turn=0)
 FAST = replace(DEFAULTS.presets["fast"], epochs=BySize(((np.inf, 4),)), min_steps=1)
 ALWAYS = replace(DEFAULTS.training.pruning, max_gap=np.inf, max_remaining=np.inf)
 
@@ -124,6 +124,13 @@ def test_none_is_one_unless_a_context_says_otherwise():
 def test_all_cores_is_one_inside_of_somebody_elses_jobs():
     spread = joblib.Parallel(2, prefer="threads")
     assert spread(joblib.delayed(number_of_jobs)(n) for n in (None, -1, 2)) == [1, 1, 2]
+
+
+def test_threads_take_turns_where_rows_are_few_and_processes_do_not():
+    assert useful_jobs(4, 1000, max_rows_in_turn=1000) == 1
+    assert useful_jobs(4, 1001, max_rows_in_turn=1000) == 4
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        assert useful_jobs(None, 10, max_rows_in_turn=1000) is None
 
 
 @pytest.mark.parametrize("jobs", [0, 1.5, "many", True])

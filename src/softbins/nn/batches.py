@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 import torch
 from torch import Tensor
@@ -23,14 +23,25 @@ def epoch_batches(
     generators: Sequence[torch.Generator],
     batch: int,
     shuffled_rows: int | None = None,
+    max_rows: int | None = None,
 ) -> Iterator[Tensor]:
     """Row numbers (members, batch) of every step of an epoch, each member in its own random order.
 
     A member that has fewer rows than others goes on with row 0. Of a table on disk, about
-    `shuffled_rows` rows are shuffled among each other; None shuffles all.
+    `shuffled_rows` rows are shuffled among each other; None shuffles all. With `max_rows`, the
+    epoch ends after the batch that reaches so many rows.
     """
     size = _rows_shuffled_together(max(map(len, rows)), batch, shuffled_rows)
-    members = [shuffled_parts(*each, batch, size) for each in zip(rows, generators, strict=True)]
+    steps = steps_of_epoch(max(map(len, rows)), batch, max_rows)
+    members = [
+        shuffled_parts(*each, batch, size, steps * batch)
+        for each in zip(rows, generators, strict=True)
+    ]
+    return islice(_batches(members, batch), steps)
+
+
+def _batches(members: Sequence[Iterator[Tensor]], batch: int) -> Iterator[Tensor]:
+    """Row numbers (members, batch) from the parts of each member's rows."""
     for parts in zip_longest(*members, fillvalue=torch.zeros(0)):
         order = torch.zeros(len(parts), max(map(len, parts)), dtype=torch.int64)
         for filled, part in zip(order, parts, strict=True):
@@ -45,15 +56,15 @@ def _rows_shuffled_together(longest: int, batch: int, shuffled_rows: int | None)
 
 
 def shuffled_parts(
-    rows: Tensor, generator: torch.Generator, batch: int, size: int
+    rows: Tensor, generator: torch.Generator, batch: int, size: int, most: int
 ) -> Iterator[Tensor]:
-    """All rows in random order, so many at a time.
+    """All rows in random order, `size` at a time, or the first `most` of them if that is fewer.
 
-    If they are more, each part has random blocks of rows that follow each other; the last block,
-    which may be shorter than others, comes last.
+    If rows are more than `size`, each part has random blocks of rows that follow each other; the
+    last block, which may be shorter than others, comes last.
     """
     if len(rows) <= size:
-        yield rows[torch.randperm(len(rows), generator=generator)]
+        yield rows[torch.randperm(len(rows), generator=generator)[:most]]
         return
     blocks = rows.split(batch * BATCHES_OF_A_BLOCK)
     order = [*torch.randperm(len(blocks) - 1, generator=generator).tolist(), len(blocks) - 1]

@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softbins._core.memory import release_freed_memory
 from softbins.nn.adam import Adam
 from softbins.nn.devices import on_device
 from softbins.nn.head import Head, fit_head
@@ -204,6 +205,7 @@ def _head(trainer: Trainer[StackedMLP], task: GroupTask, stop: Stop) -> Head | N
     objective, settings = on_device(task.head.objective, task.device), task.head.settings
     network: Any = trainer.network
     data, end = trainer.data, stop.whoever_asks()
+    release_freed_memory(data.x.nbytes)
     return fit_head(network, objective, data, task.seeds, task.settings, settings, end)
 
 

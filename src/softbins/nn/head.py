@@ -68,6 +68,8 @@ def fit_head(
         weight=None if data.weight is None else data.weight[flat],
     )
     settings = _settings(replace(settings, batch_size=batch_size), head_settings, length)
+    if length < min(map(len, data.rows)):  # for want of memory, so that targets have none either
+        settings = replace(settings, max_precomputed_numbers=0)
     with torch.enable_grad():
         Trainer(head, objective, unit_data, settings, seeds, standardize=False, stop=stop).run()
     return Head(weight.detach(), bias.detach())

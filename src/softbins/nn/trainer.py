@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -236,8 +235,8 @@ class Trainer(Generic[Network]):
         """
         chosen, generators = self._of_running(self.rows), self._of_running(self.generators)
         batch, shuffled = self.settings.batch_size, self.settings.shuffled_rows
-        batches = islice(epoch_batches(chosen, generators, batch, shuffled), self.steps)
-        for number, index in enumerate(batches):
+        most = self.settings.max_rows_per_epoch
+        for number, index in enumerate(epoch_batches(chosen, generators, batch, shuffled, most)):
             yield index.to(self.x.device), self._weights(index, number * batch)
 
     def _weights(self, index: Tensor, start: int) -> Tensor | None:

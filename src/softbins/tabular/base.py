@@ -7,7 +7,7 @@ conversion happens once, here. A failed `fit` leaves a fitted estimator as it wa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from torch import Tensor
 
 from softbins._core.checks import as_floats, weight_column
+from softbins._core.memory import release_freed_memory
 from softbins.nn.objectives import Objective
 from softbins.nn.stack import StackedMLP
 from softbins.nn.stopping import Stop
@@ -34,6 +35,18 @@ from softbins.tabular.scaling import Scaling
 from softbins.tabular.writing import WritesFiles
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EncodedTable:
+    """A table that is ready for the training, and when the fit began that it is part of."""
+
+    data: TrainingData
+    names: dict[str, Any]
+    """What scikit-learn found out about the names of its columns, by the names of attributes."""
+    target: str | None
+    fitted_at: str
+    stop: Stop
 
 
 class StackedRegressor(
@@ -81,29 +94,27 @@ class StackedRegressor(
         Self
             The fitted estimator. If fitting fails, the estimator stays as it was.
         """
-        return self._fit_rows(X, y, sample_weight)
+        return self._fit_encoded(self._encoded(X, y, sample_weight))
 
-    def _fit_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None, **order: Any) -> Self:
-        """Train on a table whose rows may belong together; see `RowOrder.of`."""
+    def _encoded(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **order: Any
+    ) -> EncodedTable:
+        """The first half of `fit`. Rows may belong together; see `RowOrder.of`."""
         check_jobs(self.n_jobs)
-        return self._fit_encoded(
-            lambda: self._training_data(X, y, sample_weight, **order), target_name(y)
-        )
-
-    def _fit_encoded(
-        self, encode: Callable[[], tuple[TrainingData, dict[str, Any]]], target: str | None
-    ) -> Self:
-        """Train on what a function encodes, with the attributes that go with it."""
         fitted_at, stop = time_of_fit(), Stop(self.max_seconds)
-        data, names = encode()
-        with one_thread(), interruptible(stop, self.on_interrupt):
-            fitted, scores = self._fit(data, stop)
-        fitted = {"columns_": data.columns, **names, **fitted}
+        data, names = self._training_data(X, y, sample_weight, **order)
+        return EncodedTable(data, names, target_name(y), fitted_at, stop)
+
+    def _fit_encoded(self, table: EncodedTable) -> Self:
+        """The second half of `fit`: train."""
+        with one_thread(), interruptible(table.stop, self.on_interrupt):
+            fitted, scores = self._fit(table.data, table.stop)
+        fitted = {"columns_": table.data.columns, **table.names, **fitted}
         fitted["provenance_"] = Provenance.of_fit(
-            data,
+            table.data,
             columns=fitted["columns_"],
-            fitted_at=fitted_at,
-            target=target,
+            fitted_at=table.fitted_at,
+            target=table.target,
             random_state=self.random_state,
             scores=scores,
         )
@@ -182,3 +193,13 @@ class StackedRegressor(
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")
+
+
+def fit_and_release(model: StackedRegressor, table: list[Any], y: Any, **order: Any) -> None:
+    """Fit to the only element of a list, which is taken out of it.
+
+    So nobody has to hold the table itself while networks learn from its encoded features.
+    """
+    encoded = model._encoded(table.pop(), y, **order)
+    release_freed_memory(encoded.data.features.nbytes)
+    model._fit_encoded(encoded)

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from softbins._core.memory import release_freed_memory
 from softbins.nn.batches import EVALUATION_CHUNK
 from softbins.nn.embedded import EmbeddedMLP
 from softbins.nn.groups import GroupTask, HeadTask, SharedTable, TrainedEnsemble
@@ -87,6 +88,7 @@ def fit_table(
     if folds is not None:
         data = learn_from_targets(data, chosen, folds, seed, watch.stop)
     trees = None if folds is None else grow(data, chosen, folds, seed, watch.stop)
+    release_freed_memory(data.features.nbytes)
     objective = choose_objective(data, chosen, trees)
     table = _table(data, chosen, objective)
     process = None if folds is None else fit_process(data, chosen, table.x, folds, watch.stop)
@@ -94,6 +96,7 @@ def fit_table(
     with scattered(table):
         embedded = choose_embedded(data, chosen, trees)
         ensemble, folds, task = _train(workshop, data, objective, chosen, embedded, folds, seed)
+        release_freed_memory(data.features.nbytes)
         network, aggregator, scores = ensemble.network, None, dict[str, float]()
         if folds is not None:
             judged = _for_prediction(copy.deepcopy(network), ensemble.head, torch.float64)

@@ -27,7 +27,7 @@ from softbins.nn.settings import Activation, Monitor, Progress
 from softbins.nn.stopping import Stop
 from softbins.tabular import histogram_state
 from softbins.tabular.aggregate import Aggregator, Outputs
-from softbins.tabular.base import Array, StackedRegressor
+from softbins.tabular.base import Array, EncodedTable, StackedRegressor
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import DEFAULTS, PAPER_PARAMETERS, Optimizer, Preset, ScalingKind
 from softbins.tabular.device import one_thread
@@ -38,6 +38,7 @@ from softbins.tabular.interrupts import OnInterrupt
 from softbins.tabular.jobs import check_jobs, refuse_other_processes
 from softbins.tabular.objectives import distribution_part
 from softbins.tabular.parquet_table import ParquetTable, is_dataset
+from softbins.tabular.provenance import time_of_fit
 from softbins.tabular.tune import tune_table
 from softbins.tabular.watch import Callback, Watch
 
@@ -330,7 +331,7 @@ class HistogramRegressor(StackedRegressor):
         if not is_dataset(X):
             if target is not None:
                 raise ValueError("target: is the column of a Parquet table; give y for an array")
-            return self._fit_rows(X, y, sample_weight, **self._order(groups, time))
+            return self._fit_encoded(self._encoded(X, y, sample_weight, groups=groups, time=time))
         given = {"y": y, "sample_weight": sample_weight, "groups": groups, "time": time}
         given |= {"folds": self.folds}
         unknown = [name for name, value in given.items() if value is not None]
@@ -345,22 +346,25 @@ class HistogramRegressor(StackedRegressor):
         if table.target is None:
             raise ValueError("target: name the column of the Parquet table that is to be predicted")
         refuse_other_processes()
+        fitted_at, stop = time_of_fit(), Stop(self.max_seconds)
+        data = disk_training_data(
+            table,
+            memory=require_number("memory", memory),
+            categorical_features=self.categorical_features,
+            scaling=self.scaling,
+            trees=bool(self.trees and self.early_stopping),
+            seed=self._seed(),
+        )
+        columns = np.array(table.features, dtype=object)
+        names = {"n_features_in_": len(columns), "feature_names_in_": columns}
+        return self._fit_encoded(EncodedTable(data, names, table.target, fitted_at, stop))
 
-        def encode() -> tuple[TrainingData, dict[str, Any]]:
-            data = disk_training_data(
-                table,
-                memory=require_number("memory", memory),
-                categorical_features=self.categorical_features,
-                scaling=self.scaling,
-                trees=bool(self.trees and self.early_stopping),
-                seed=self._seed(),
-            )
-            names = np.array(table.features, dtype=object)
-            return data, {"n_features_in_": len(names), "feature_names_in_": names}
+    def _encoded(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **order: Any
+    ) -> EncodedTable:
+        return super()._encoded(X, y, sample_weight, **self._order(**order))
 
-        return self._fit_encoded(encode, table.target)
-
-    def _order(self, groups: Any, time: Any) -> dict[str, Any]:
+    def _order(self, groups: Any = None, time: Any = None) -> dict[str, Any]:
         """What says which rows are held out together."""
         order = {"groups": groups, "time": time, "folds": self.folds}
         given = [name for name, value in order.items() if value is not None]

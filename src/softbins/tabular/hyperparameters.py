@@ -19,6 +19,7 @@ from softbins.tabular.defaults import (
     ScalingKind,
     TrainingDefaults,
 )
+from softbins.tabular.jobs import useful_jobs
 from softbins.tabular.support import Array, Support
 
 BYTES_PER_NUMBER = 4
@@ -137,7 +138,7 @@ def resolve(parameters: Mapping[str, Any], n_rows: int, defaults: Defaults) -> H
         prune_members=budget.prune_members and automatic and not has_cycles,
         device=parameters["device"],
         group_size=network.group_size.at(n_rows),
-        n_jobs=parameters["n_jobs"],
+        n_jobs=useful_jobs(parameters["n_jobs"], n_rows, network.max_rows_in_turn),
         max_seconds=parameters["max_seconds"],
     )
 

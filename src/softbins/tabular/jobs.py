@@ -54,6 +54,13 @@ def number_of_jobs(n_jobs: int | None) -> int:
     return int(runner.effective_n_jobs(wanted))
 
 
+def useful_jobs(n_jobs: int | None, n_rows: int, max_rows_in_turn: int) -> int | None:
+    """The number of jobs for a table, which is 1 where threads would only wait for each other."""
+    check_jobs(n_jobs)
+    in_threads = getattr(get_active_backend(prefer="threads")[0], "supports_sharedmem", False)
+    return 1 if in_threads and n_rows <= max_rows_in_turn else n_jobs
+
+
 def refuse_other_processes() -> None:
     """Raise if tasks would run in other processes, which do not see a temporary file."""
     if not getattr(get_active_backend(prefer="threads")[0], "supports_sharedmem", False):

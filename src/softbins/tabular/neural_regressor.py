@@ -24,7 +24,7 @@ from softbins.tabular.defaults import DEFAULTS, ScalingKind
 from softbins.tabular.device import chosen_device
 from softbins.tabular.ensemble import Workshop, group_tasks, member_groups, warn_of_cut
 from softbins.tabular.interrupts import OnInterrupt
-from softbins.tabular.jobs import scattered
+from softbins.tabular.jobs import scattered, useful_jobs
 from softbins.tabular.memory import NetworkSize, check_size
 from softbins.tabular.summary import history_summary
 from softbins.tabular.targets import float_targets, predict_constant, range_of
@@ -235,10 +235,12 @@ class NeuralRegressor(StackedRegressor):
         """All members, in groups of a size that the table decides."""
         y = float_targets(data.target)
         table = SharedTable.of(data.features, y, data.weight, task.objective, task.settings)
-        size = DEFAULTS.network.group_size.at(data.n_rows)
+        defaults = DEFAULTS.network
+        size = defaults.group_size.at(data.n_rows)
         tasks = group_tasks(task, member_groups(self.members, size, None))
+        jobs = useful_jobs(self.n_jobs, data.n_rows, defaults.max_rows_in_turn)
         with progress_bar(self.progress) as show, scattered(table):
-            workshop = Workshop(table, self.n_jobs, Watch(show, stop, self.callbacks))
+            workshop = Workshop(table, jobs, Watch(show, stop, self.callbacks))
             ensemble = joined(workshop.run(tasks))
         warn_of_cut(ensemble, task.settings.epochs, stop)
         return ensemble

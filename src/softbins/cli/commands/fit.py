@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -89,12 +90,14 @@ def fit(
     _warn_of_few_rows(len(y))
     # A series, because its name tells the model what it predicts.
     named = optional_import("pandas").Series(y, name=target)
+    features, table = x.shape[1], [x]
+    del x  # the training lets go of the table, once it is encoded
     with _workers(cluster):
-        model = _trained_model(x, named, options)
+        model = _trained_model(table, named, options)
     model.save(output)
     summary = {"model": str(output), "objective": options["objective"], "rows": len(y)}
     # A stray word among numbers shows in the numbers of columns of each kind.
-    summary |= {"features": x.shape[1], "kinds": Counter(model.columns_.kinds)}
+    summary |= {"features": features, "kinds": Counter(model.columns_.kinds)}
     print_summary(summary, model, as_json)
 
 
@@ -116,7 +119,9 @@ def _fit_parquet(
         raise click.UsageError(f"--objective: {need}; leave it out")
     table = open_parquet(data, target, reading)
     limit = {} if memory is None else {"memory": memory}
-    model = _trained_model(table, None, options, **limit)
+    with _new_model(options) as (model, order):
+        model.fit(table, **order, **limit)
+    model.set_params(progress=False)
     model.save(output)
     rows = model.provenance_.rows
     summary = {"model": str(output), "objective": options["objective"], "rows": rows}
@@ -151,7 +156,20 @@ def _without_groups(x: Any, order: dict[str, Any]) -> tuple[Any, dict[str, Any]]
     return x.drop(columns=name), order | {"groups": x[name]}
 
 
-def _trained_model(x: Any, y: Any, options: dict[str, Any], **more: Any) -> Any:
+def _trained_model(table: list[Any], y: Any, options: dict[str, Any]) -> Any:
+    """A model of the only table in a list, which is taken out of it."""
+    from softbins.tabular.base import fit_and_release
+
+    with _new_model(options) as (model, order):
+        table[0], order = _without_groups(table[0], order)
+        fit_and_release(model, table, y, **order)
+    # The bar is over, and a function could not be saved.
+    return model.set_params(progress=False)
+
+
+@contextmanager
+def _new_model(options: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """A model that shows its progress inside, and what rows have to do with each other."""
     with progress_bar("training", options["max_seconds"]) as update:
 
         def show(epoch: int, epochs: int, seconds: float, summary: dict[str, float]) -> None:
@@ -160,7 +178,5 @@ def _trained_model(x: Any, y: Any, options: dict[str, Any], **more: Any) -> Any:
 
         given = options | {"n_jobs": options["n_jobs"] or ALL_CORES}
         order = {name: given.pop(name) for name in ("groups", "time")}
-        x, order = _without_groups(x, {name: by for name, by in order.items() if by is not None})
-        model = new_estimator(given, progress=show, on_interrupt="keep").fit(x, y, **order, **more)
-    # The bar is over, and a function could not be saved.
-    return model.set_params(progress=False)
+        order = {name: by for name, by in order.items() if by is not None}
+        yield new_estimator(given, progress=show, on_interrupt="keep"), order

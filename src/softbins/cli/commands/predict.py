@@ -12,6 +12,7 @@ import numpy as np
 
 import softbins
 from softbins._core.extras import optional_import
+from softbins._core.memory import release_freed_memory
 from softbins._core.text import aligned, number_text, percent_text
 from softbins.cli.inputs import read_features
 from softbins.cli.one_row import file_or_fields, one_row_features
@@ -37,7 +38,7 @@ from softbins.cli.terminal_density import density_lines
 
 # Of the interval that is shown for one row.
 COVERAGE = 0.9
-ROWS_AT_A_TIME = 1 << 16
+ROWS_AT_A_TIME = 1 << 14
 
 
 @click.command(
@@ -155,6 +156,7 @@ def _predictions(model: Any, x: Any, options: dict[str, Any]) -> dict[str, Any]:
     blocks = []
     with progress_bar("predicting") as update:
         for start in range(0, len(x), ROWS_AT_A_TIME):
+            release_freed_memory(8 * len(x) * x.shape[1])  # of reading, or of the block before
             blocks.append(predictions(model, x[start : start + ROWS_AT_A_TIME], **options))
             update(min((start + ROWS_AT_A_TIME) / len(x), 1.0), "predicting", None)
     return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}

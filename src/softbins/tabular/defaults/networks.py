@@ -20,6 +20,10 @@ class NetworkDefaults:
     group_size: BySize = BySize(((1_000, 4), (3_000, 8), (25_000, 3), (math.inf, 2)))
     """Members that are trained as one stack, by the number of rows, about. Smaller stacks keep more
     cores busy, but take longer on one: half of the members 5%, a quarter 10 to 20%."""
+    max_rows_in_turn: int = 1_000
+    """Rows up to which groups are trained one after another, however many jobs there are, unless
+    these are processes: on 500 rows two threads took 4.0 s, as one did, and a third more of the
+    processor, because most of a step is Python, which is for one thread at a time."""
     max_embedded_inputs: int = 500
     """Numeric inputs up to which they get periodic embeddings: each makes the first layer wider."""
     important_inputs: BySize = BySize(((25_000, 500), (math.inf, 64)))
@@ -41,7 +45,7 @@ HEAD = HeadSettings(
     max_epochs=24,
     learning_rate=0.06,
     max_batch_size=256,
-    max_units=2**26,
+    max_units=2**25,
 )
 CYCLES = CycleRule(first=3, min_gain=0.005)
 PRUNING = PruningRule(decide_after=0.25, max_gap=1.1, max_remaining=0.75, speedup=1.1)
@@ -73,7 +77,7 @@ class TrainingDefaults:
     """Muon, for hidden layers. On tables without noise a third less error than with Adam; with
     more than eight inputs for a unit most directions of a gradient are noise."""
     head: HeadSettings = HEAD
-    """The sharp histogram on top of trained networks; a quarter of a gigabyte of units."""
+    """The sharp histogram on top of trained networks; an eighth of a gigabyte of units."""
     pruning: PruningRule = PRUNING
     """When the fast preset goes on with two members: where the error on held-out rows is within a
     tenth of that on own rows, and fell by a quarter in the second half of the epochs so far."""
