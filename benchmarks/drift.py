@@ -45,7 +45,7 @@ def pm25(folder: Path) -> tuple[pd.DataFrame, Array, Array]:
 
 
 def flights(folder: Path) -> tuple[pd.DataFrame, Array, Array]:
-    """The same of the time in the air, by month."""
+    """The same of the time in the air."""
     weather = pd.read_csv(next(folder.rglob("weather.csv*")))
     table = pd.read_csv(next(folder.rglob("flights.csv*"))).dropna(subset="air_time")
     at = ["origin", "month", "day", "hour"]
@@ -53,8 +53,8 @@ def flights(folder: Path) -> tuple[pd.DataFrame, Array, Array]:
     table = table.merge(weather[at + seen].drop_duplicates(at), on=at, how="left")
     table = table.sort_values(["month", "day", "hour"], kind="stable")[::EVERY_FLIGHT]
     used = ["month", "day", "hour", "minute", "carrier", "origin", "dest", "distance", "dep_delay"]
-    month = table["month"].to_numpy(float)
-    return table[[*used, *seen]], table["air_time"].to_numpy(float), month
+    day = pd.factorize(100 * table["month"] + table["day"])[0].astype(float)
+    return table[[*used, *seen]], table["air_time"].to_numpy(float), day
 
 
 def held(model: HistogramRegressor, x: Any, y: Array) -> NDArray[np.bool_]:
@@ -73,17 +73,16 @@ def day_by_day(model: HistogramRegressor, x: pd.DataFrame, y: Array, day: Array)
     return float(np.concatenate(found).mean())
 
 
-def in_time(x: pd.DataFrame, y: Array, time: Array, is_daily: bool) -> dict[str, float]:
+def in_time(x: pd.DataFrame, y: Array, day: Array) -> dict[str, float]:
     """What intervals hold on the last fifth, for each way to hold rows out."""
     first = int((1 - NEW_SHARE) * len(y))
     old, new = slice(None, first), slice(first, None)
     fast = HistogramRegressor(preset="fast", random_state=0)
     found = {"random folds": float(held(fast.fit(x[old], y[old]), x[new], y[new]).mean())}
     later = HistogramRegressor(preset="fast", random_state=0)
-    later.fit(x[old], y[old], time=np.arange(first) if is_daily else time[old])
+    later.fit(x[old], y[old], time=np.arange(first))
     found["time folds"] = float(held(later, x[new], y[new]).mean())
-    if is_daily:
-        found["day by day"] = day_by_day(later, x[new], y[new], time[new])
+    found["day by day"] = day_by_day(later, x[new], y[new], day[new])
     return found
 
 
@@ -114,10 +113,10 @@ def main() -> None:
     print(record, flush=True)
     tables = {"bike": bike, "pm25": pm25}
     for name, read in tables.items():
-        record[name] = in_time(*read(chosen.data), is_daily=True)
+        record[name] = in_time(*read(chosen.data))
         print(name, record[name], flush=True)
     if chosen.flights is not None:
-        record["flights"] = in_time(*flights(chosen.flights), is_daily=False)
+        record["flights"] = in_time(*flights(chosen.flights))
         print("flights", record["flights"], flush=True)
     RESULT.write_text(json.dumps(record, indent=1) + "\n")
 
