@@ -1,5 +1,6 @@
 """Any number of jobs gives the same model, and computes with no more threads than jobs."""
 
+import sys
 import threading
 from copy import copy
 from dataclasses import replace
@@ -83,6 +84,13 @@ def test_any_number_of_jobs_gives_the_same_bits(name, one_job):
         assert_same(one, everything(MODELS[name]().set_params(n_jobs=jobs).fit(x, y), x))
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_threads_give_the_same_bits(name, one_job):
+    x, y = table()
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        assert_same(everything(one_job(name), x), everything(MODELS[name]().fit(x, y), x))
+
+
 def test_weights_and_tuning_give_the_same_bits_as_well():
     x, y = table(200)
     weight = np.linspace(1, 2, len(y))
@@ -127,8 +135,11 @@ def test_all_cores_is_one_inside_of_somebody_elses_jobs():
 
 
 def test_threads_take_turns_where_rows_are_few_and_processes_do_not():
-    assert useful_jobs(4, 1000, max_rows_in_turn=1000) == 1
-    assert useful_jobs(4, 1001, max_rows_in_turn=1000) == 4
+    with joblib.parallel_config(backend="threading"):
+        assert useful_jobs(4, 1000, max_rows_in_turn=1000) == 1
+        assert useful_jobs(4, 1001, max_rows_in_turn=1000) == 4
+    if sys.platform == "linux":
+        assert useful_jobs(4, 10, max_rows_in_turn=1000) == 4
     with joblib.parallel_config(backend="loky", n_jobs=2):
         assert useful_jobs(None, 10, max_rows_in_turn=1000) is None
 
@@ -161,9 +172,9 @@ def test_every_job_computes_with_one_thread():
     assert threads(None, None, None) == before
 
 
-def test_jobs_share_the_table():
+def test_threads_share_the_table():
     array = np.zeros(10**6)
-    found = run_tasks(lambda a, *_: a.ctypes.data, (array,), range(4), n_jobs=2)
+    found = run_tasks(lambda a, *_: a.ctypes.data, (array,), range(4), n_jobs=2, forks=False)
     assert set(found) == {array.ctypes.data}
 
 
@@ -191,10 +202,10 @@ def fail_or_wait(task, progress, stop):
     return stop._asked.wait(20)
 
 
-def test_where_one_job_fails_the_others_stop():
+def test_where_one_thread_fails_the_others_stop():
     stop = Stop()
     with pytest.raises(ZeroDivisionError):
-        run_tasks(fail_or_wait, (), ["wait", "fail"], n_jobs=2, stop=stop)
+        run_tasks(fail_or_wait, (), ["wait", "fail"], n_jobs=2, stop=stop, forks=False)
     assert stop.asked
     assert threading.active_count() < 50
 
@@ -202,13 +213,15 @@ def test_where_one_job_fails_the_others_stop():
 # Progress
 
 
+@pytest.mark.parametrize("backend", [None, "threading"])
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_groups_are_told_as_one_training(jobs):
+def test_groups_are_told_as_one_training(jobs, backend):
     calls = []
     x, y = table(200)
     options = {"members": 4, "max_epochs": 6, "trees": False, "patience": 6}
     model = InPairs(**SMALL, **options, n_jobs=jobs, progress=lambda *call: calls.append(call))
-    model.fit(x, y)
+    with joblib.parallel_config(**({} if backend is None else {"backend": backend})):
+        model.fit(x, y)
     epochs, planned, seconds, summaries = zip(*calls, strict=True)
     assert epochs == tuple(range(1, 7))
     assert set(planned) == {6}

@@ -5,9 +5,17 @@ from __future__ import annotations
 import math
 import threading
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from softbins._core.checks import require_number
+
+
+class Event(Protocol):
+    """What `threading.Event` can do, as far as it is needed here."""
+
+    def is_set(self) -> bool: ...
+
+    def set(self) -> None: ...
 
 
 class Stop:
@@ -26,7 +34,7 @@ class Stop:
             require_number("max_seconds", max_seconds)
         self._start = time.perf_counter()
         self._end = math.inf if max_seconds is None else self._start + max_seconds
-        self._asked = threading.Event()
+        self._asked: Event = threading.Event()
         self._outer: Stop | None = None
 
     @property
@@ -59,11 +67,15 @@ class Stop:
         """A stop at the same time, which hears of nobody: for what has to be done in any case."""
         return Stop().within(self.seconds_left)
 
-    def within(self, seconds: float) -> Stop:
-        """A stop after so many seconds, or where this one ends before."""
+    def within(self, seconds: float, asked: Event | None = None) -> Stop:
+        """A stop after so many seconds, or where this one ends before.
+
+        `asked` is where it hears of `ask`, if that is not to be in this process alone.
+        """
         part = Stop()
         part._end = min(self._end, time.perf_counter() + seconds)
         part._outer = self
+        part._asked = part._asked if asked is None else asked
         return part
 
     def __getstate__(self) -> dict[str, Any]:

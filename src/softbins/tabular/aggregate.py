@@ -31,6 +31,7 @@ from softbins.tabular.calibrate import (
     update_calibration,
 )
 from softbins.tabular.defaults import BlendDefaults, CalibrationDefaults, Defaults
+from softbins.tabular.jobs import run_in_threads
 from softbins.tabular.objectives import TwoHeadObjective, distribution_part
 from softbins.tabular.sharpness import choose_splits, rows_per_chunk, split_bins, spread_evenly
 
@@ -67,6 +68,9 @@ class Outputs:
             return mixed
         # Of two histograms the sharp one has the shape, and the blurred one the mean.
         return mixed.with_mean(self.mean(objective))
+
+    def __len__(self) -> int:
+        return self.members.shape[1]
 
     def __getitem__(self, rows: slice) -> Outputs:
         """The same for some of the rows."""
@@ -110,6 +114,7 @@ class Aggregator:
         rows_per_fold: float = math.inf,
         is_lattice: bool = False,
         groups: Array | None = None,
+        threads: int = 1,
     ) -> Aggregator:
         """Learn from held-out rows with targets y (n,), weights (n,) and perhaps groups (n,).
 
@@ -127,7 +132,7 @@ class Aggregator:
             splits = choose_splits(bins, first.mean(outputs), y, max_bin_splits)
             first = replace(first, bin_splits=splits)
         expected = first._expected_error(outputs, y, ensemble_size, defaults.calibration)
-        return first._calibrated(outputs, y, weight, expected, defaults.calibration)
+        return first._calibrated(outputs, y, weight, expected, defaults.calibration, threads)
 
     def _expected_error(
         self, outputs: Outputs, y: Tensor, ensemble_size: int, defaults: CalibrationDefaults
@@ -158,18 +163,25 @@ class Aggregator:
         weight: Tensor | None,
         error: float,
         defaults: CalibrationDefaults,
+        threads: int,
     ) -> Aggregator:
         """The same with a map that makes quantiles hold as many held-out targets as they say."""
         some = spread_evenly(len(y), max(defaults.max_numbers // self._numbers_per_row, 1))
         outputs, y = outputs[some], y[some]
         weights = _weights(weight if weight is None else weight[some], len(y))
-        pairs = zip(self.chunks(outputs), y.split(self._chunk_size), strict=True)
-        parts = [
-            HeldOut.of(self._raw(chunk), self.mean(chunk), target, self.is_lattice)
-            for chunk, target in pairs
-        ]
-        found = fit_calibration(parts, weights, self.rows, error, defaults)
+        parts = self._held_out(self.chunks(outputs), y, threads)
+        found = fit_calibration(parts, weights, self.rows, error, defaults, threads)
         return replace(self, calibration=found)
+
+    def _held_out(self, chunks: Sequence[Outputs], y: Tensor, threads: int = 1) -> list[HeldOut]:
+        """Where the targets of chunks of rows lie in their histograms."""
+        pairs = list(zip(chunks, y.split([len(chunk) for chunk in chunks]), strict=True))
+
+        def held_out(pair: tuple[Outputs, Tensor]) -> HeldOut:
+            chunk, target = pair
+            return HeldOut.of(self._raw(chunk), self.mean(chunk), target, self.is_lattice)
+
+        return run_in_threads(held_out, pairs, threads)
 
     def recalibrated(
         self, chunks: Sequence[Outputs], y: Tensor, half_life: float | None
@@ -178,21 +190,16 @@ class Aggregator:
 
         Earlier rows are known by the map that they have made, which counts as so many of them.
         """
-        sizes = [chunk.members.shape[1] for chunk in chunks]
-        pairs = zip(chunks, y.split(sizes), strict=True)
-        parts = [
-            HeldOut.of(self._raw(chunk), self.mean(chunk), target, self.is_lattice)
-            for chunk, target in pairs
-        ]
         age = np.arange(len(y))[::-1]
         weight = np.ones(len(y)) if half_life is None else 0.5 ** (age / half_life)
         before = self.rows if half_life is None else _remembered(self.rows, len(y), half_life)
+        parts = self._held_out(chunks, y)
         calibration = update_calibration(parts, weight, self.calibration, before)
         return replace(self, calibration=calibration, rows=before + float(weight.sum()))
 
     def chunks(self, outputs: Outputs) -> list[Outputs]:
         """The outputs some rows at a time, as many as are quick to work with."""
-        starts = range(0, outputs.members.shape[1], self._chunk_size)
+        starts = range(0, len(outputs), self._chunk_size)
         return [outputs[start : start + self._chunk_size] for start in starts]
 
     @property

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from softbins._core.tilt import tilted_towards_mean
 from softbins.bins import Bins
 from softbins.histogram import Histogram
 from softbins.tabular.defaults import CalibrationDefaults
+from softbins.tabular.jobs import run_in_threads
 
 Array = NDArray[np.float64]
 
@@ -119,32 +121,27 @@ def fit_calibration(
     rows: float,
     error: float,
     defaults: CalibrationDefaults,
+    threads: int = 1,
 ) -> Calibration:
     """The calibration with the better score of held-out rows: with a tilt, or without one.
 
     They say as much as `rows` independent ones. Errors of new rows will be `error` times theirs.
     """
-    limits = {0.0: None, defaults.max_tilt: None}
-    found = [_fitted(parts, weight, rows, error, defaults.rounds, limit) for limit in limits]
-    scores = [np.concatenate([part.crps(each) for part in parts]) @ weight for each in found]
-    return found[int(np.argmin(scores))]
 
+    def fitted(max_tilt: float) -> Calibration:
+        found: Calibration | None = None
+        for _ in range(defaults.rounds):
+            points = run_in_threads(methodcaller("points", found), parts, threads)
+            lie = times_error(_joined(points), error)
+            found = Calibration(LogOddsMap.fit(lie, weight, rows), max_tilt)
+        assert found is not None
+        return found
 
-def _fitted(
-    parts: Sequence[HeldOut],
-    weight: Array,
-    rows: float,
-    error: float,
-    rounds: int,
-    max_tilt: float,
-) -> Calibration:
-    """The map after which, with the mean restored, held-out targets lie as they should."""
-    found: Calibration | None = None
-    for _ in range(rounds):
-        points = times_error(_joined([part.points(found) for part in parts]), error)
-        found = Calibration(LogOddsMap.fit(points, weight, rows), max_tilt)
-    assert found is not None
-    return found
+    def score(found: Calibration) -> float:
+        scores = run_in_threads(methodcaller("crps", found), parts, threads)
+        return float(np.concatenate(scores) @ weight)
+
+    return min((fitted(limit) for limit in dict.fromkeys((0.0, defaults.max_tilt))), key=score)
 
 
 def independent_rows(error: Array, weight: Array, groups: Array | None) -> float:

@@ -64,6 +64,7 @@ class Workshop:
             n_jobs=self.n_jobs,
             progress=self.watch.groups(timed, stop) if told else None,
             stop=stop,
+            forks=all(task.device == "cpu" for task in tasks),
         )
 
 

@@ -47,7 +47,7 @@ from softbins.tabular.gaussian_process import GaussianProcess
 from softbins.tabular.gaussian_process_fit import FittedGaussianProcess, fit_gaussian_process
 from softbins.tabular.held_out_scores import held_out_scores
 from softbins.tabular.hyperparameters import Hyperparameters
-from softbins.tabular.jobs import scattered
+from softbins.tabular.jobs import run_in_threads, scattered, threads_for
 from softbins.tabular.memory import check_size
 from softbins.tabular.networks import choose_embedded, make_network, network_size
 from softbins.tabular.objectives import TwoHeadObjective, learnt_part
@@ -296,7 +296,6 @@ def _for_prediction(network: StackedMLP, head: Head | None, precision: torch.dty
 # Aggregation
 
 
-@torch.no_grad()
 def _aggregate(
     network: EmbeddedMLP,
     objective: Objective,
@@ -313,7 +312,8 @@ def _aggregate(
     index = torch.cat(folds.judges)
     # Where members were pruned, the first fold is left, whose rows partners predicted first.
     predicted = {name: means[: len(index)] for name, means in partners.items()}
-    outputs = Outputs(held_out_outputs(network, x.cpu(), folds), predicted)
+    threads = threads_for(chosen.n_jobs)
+    outputs = Outputs(held_out_outputs(network, x.cpu(), folds, threads=threads), predicted)
     target = torch.from_numpy(data.target)[index]
     weight = None if data.weight is None else torch.from_numpy(data.weight)[index]
     aggregator = Aggregator.fit(
@@ -327,13 +327,17 @@ def _aggregate(
         rows_per_fold=sum(map(len, folds.parts)) / len(folds.parts),
         is_lattice=chosen.support(data.target).step is not None,
         groups=None if data.order.groups is None else data.order.groups[index.numpy()],
+        threads=threads,
     )
-    return aggregator, held_out_scores(aggregator, outputs, target, weight)
+    return aggregator, held_out_scores(aggregator, outputs, target, weight, threads)
 
 
-@torch.no_grad()
 def held_out_outputs(
-    network: EmbeddedMLP, x: Tensor, folds: Folds, chunk: int = EVALUATION_CHUNK
+    network: EmbeddedMLP,
+    x: Tensor,
+    folds: Folds,
+    chunk: int = EVALUATION_CHUNK,
+    threads: int = 1,
 ) -> Tensor:
     """Outputs (members for each fold, n, outputs) for the judges of all folds in turn.
 
@@ -344,6 +348,12 @@ def held_out_outputs(
     longest = max(map(len, judges))
     padded = [torch.cat([part, part.new_zeros(longest - len(part))]) for part in judges]
     index = torch.stack([padded[fold] for fold in folds.fold_of_member])
-    outputs = torch.cat([network(x[part].double()) for part in index.split(chunk, 1)], 1)
+
+    @torch.no_grad()
+    def outputs_of(part: Tensor) -> Tensor:
+        found: Tensor = network(x[part].double())
+        return found
+
+    outputs = torch.cat(run_in_threads(outputs_of, index.split(chunk, 1), threads), 1)
     teams = [outputs[folds.members_of(f), : len(part)] for f, part in enumerate(judges)]
     return torch.cat(teams, 1)

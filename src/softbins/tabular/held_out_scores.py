@@ -8,29 +8,30 @@ import torch
 from torch import Tensor
 
 from softbins.tabular.aggregate import Aggregator, Outputs
+from softbins.tabular.jobs import run_in_threads
 
 
-@torch.no_grad()
 def held_out_scores(
-    aggregator: Aggregator, outputs: Outputs, y: Tensor, weight: Tensor | None
+    aggregator: Aggregator, outputs: Outputs, y: Tensor, weight: Tensor | None, threads: int = 1
 ) -> dict[str, float]:
     """MAE and RMSE of the mean, and CRPS, for outputs of members that have not seen their rows.
 
     The aggregator's few numbers were fitted to the same rows, which flatters a little. A coverage
     is not among the scores: on these rows the intervals have it by construction.
     """
-    errors, crps, start = [], [], 0
-    for chunk in aggregator.chunks(outputs):
+    chunks = aggregator.chunks(outputs)
+    pairs = list(zip(chunks, y.split([len(chunk) for chunk in chunks]), strict=True))
+
+    def error_and_crps(pair: tuple[Outputs, Tensor]) -> Tensor:
+        chunk, target = pair
         predicted = aggregator.distribution(chunk)
-        targets = y[start : start + len(predicted.mean)]
-        errors.append(predicted.mean - targets)
-        crps.append(predicted.crps(targets))
-        start += len(targets)
-    error = torch.cat(errors)
+        return torch.stack([predicted.mean - target, predicted.crps(target)])
+
+    error, crps = torch.cat(run_in_threads(error_and_crps, pairs, threads), 1)
     return {
         "mae": _mean(error.abs(), weight),
         "rmse": math.sqrt(_mean(error.square(), weight)),
-        "crps": _mean(torch.cat(crps), weight),
+        "crps": _mean(crps, weight),
     }
 
 

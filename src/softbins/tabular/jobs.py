@@ -1,22 +1,23 @@
-"""Work that is spread over the cores of a machine, or over a cluster, by joblib.
+"""Work that is spread over the cores of a machine, or over a cluster.
 
-Tasks compute with one thread each. On one machine they run in threads, which share the table:
-torch and scikit-learn let other threads go on while they compute. Inside a
-`joblib.parallel_config` of another backend they run wherever that backend runs them, and get the
-table through a memory map, or over the network, once for all tasks.
+Tasks compute with one thread each. On Linux they run in processes that are forked from this one
+and see its table, elsewhere in joblib's threads, which share it: torch and scikit-learn let other
+threads go on while they compute. Inside a `joblib.parallel_config` with a backend they run wherever
+that backend runs them, and get the table through a memory map, or over the network, once for all
+tasks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from numbers import Integral
 from typing import Any, TypeVar
 
 import joblib
 import numpy as np
-from joblib.parallel import get_active_backend
+from joblib.parallel import ThreadingBackend, get_active_backend
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -24,6 +25,7 @@ from softbins.nn.settings import Progress
 from softbins.nn.stopping import Stop
 from softbins.tabular.cluster import check_workers, clear_errors
 from softbins.tabular.device import one_thread
+from softbins.tabular.forked_jobs import can_fork, run_forked
 
 Array = NDArray[np.generic]
 Task = TypeVar("Task")
@@ -57,13 +59,25 @@ def number_of_jobs(n_jobs: int | None) -> int:
 def useful_jobs(n_jobs: int | None, n_rows: int, max_rows_in_turn: int) -> int | None:
     """The number of jobs for a table, which is 1 where threads would only wait for each other."""
     check_jobs(n_jobs)
-    in_threads = getattr(get_active_backend(prefer="threads")[0], "supports_sharedmem", False)
+    in_threads = has_shared_memory() and not may_fork()
     return 1 if in_threads and n_rows <= max_rows_in_turn else n_jobs
 
 
+def has_shared_memory() -> bool:
+    """Whether tasks see the memory of this process, which those of a cluster do not."""
+    runner = get_active_backend(prefer="threads")[0]
+    return bool(getattr(runner, "supports_sharedmem", False))
+
+
+def may_fork() -> bool:
+    """Whether tasks run in forked processes: where nobody has asked joblib for something else."""
+    is_chosen = isinstance(get_active_backend()[0], ThreadingBackend) or not has_shared_memory()
+    return can_fork() and not is_chosen
+
+
 def refuse_other_processes() -> None:
-    """Raise if tasks would run in other processes, which do not see a temporary file."""
-    if not getattr(get_active_backend(prefer="threads")[0], "supports_sharedmem", False):
+    """Raise if tasks would run in processes that do not see a temporary file."""
+    if not has_shared_memory():
         raise ValueError("X: a Parquet table is trained in this process; leave the cluster out")
 
 
@@ -91,33 +105,48 @@ def run_tasks(
     n_jobs: int | None,
     progress: Sequence[Progress | None] | None = None,
     stop: Stop | None = None,
+    forks: bool = True,
 ) -> list[Result]:
     """Call ``function(*shared, task, progress, stop)`` for every task, and return all results.
 
-    `progress` has what each task is to call after every epoch, which reaches only tasks that run
-    in threads. If a task fails, or this is interrupted, the others are asked to stop.
+    `progress` has what each task is to call after every epoch, which reaches only tasks on this
+    machine. If a task fails, or this is interrupted, the others are asked to stop. Tasks that need
+    another device than the processor must not run in `forks`.
     """
     stop = Stop() if stop is None else stop
     shows = list(progress or [None] * len(tasks))
-    if not getattr(get_active_backend(prefer="threads")[0], "supports_sharedmem", False):
-        shows = [None] * len(tasks)
-    spread = joblib.Parallel(number_of_jobs(n_jobs), prefer="threads", batch_size=1, mmap_mode="c")
+    jobs, run = min(number_of_jobs(n_jobs), len(tasks)), partial(_with_one_thread, function)
     try:
-        with clear_errors():
-            found: list[Result] = spread(
-                joblib.delayed(_with_one_thread)(function, *shared, task, show, stop)
-                for task, show in zip(tasks, shows, strict=True)
-            )
+        if forks and jobs > 1 and may_fork():
+            return run_forked(run, shared, tasks, shows, stop, jobs)
+        return _run_in_joblib(run, shared, tasks, shows, stop, jobs)
     except BaseException:
         stop.ask()
         raise
+
+
+def _run_in_joblib(
+    function: Callable[..., Result],
+    shared: Sequence[Any],
+    tasks: Sequence[Task],
+    shows: Sequence[Progress | None],
+    stop: Stop,
+    jobs: int,
+) -> list[Result]:
+    """The same in threads of this process, or wherever a chosen backend runs tasks."""
+    told = shows if has_shared_memory() else [None] * len(tasks)
+    spread = joblib.Parallel(jobs, prefer="threads", batch_size=1, mmap_mode="c")
+    with clear_errors():
+        found: list[Result] = spread(
+            joblib.delayed(function)(*shared, task, show, stop)
+            for task, show in zip(tasks, told, strict=True)
+        )
     return found
 
 
 def threads_for(n_jobs: int | None) -> int:
     """How many threads of this process that means: a cluster has none of them."""
-    runner = get_active_backend(prefer="threads")[0]
-    if getattr(runner, "supports_sharedmem", False):
+    if has_shared_memory():
         return number_of_jobs(n_jobs)
     check_jobs(n_jobs)
     return int(joblib.cpu_count() if n_jobs is not None and n_jobs < 0 else n_jobs or 1)
