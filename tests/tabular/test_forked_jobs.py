@@ -1,4 +1,4 @@
-"""Tasks in forked processes: what they see, tell and hear, and what is left of them if they fail."""
+"""Tasks in forked processes: what they see, tell and hear, and what is left if they fail."""
 
 import multiprocessing
 import os

@@ -13,9 +13,11 @@ from softbins._core.checks import require_number
 class Event(Protocol):
     """What `threading.Event` can do, as far as it is needed here."""
 
-    def is_set(self) -> bool: ...
+    def is_set(self) -> bool:
+        """Whether `set` was called."""
 
-    def set(self) -> None: ...
+    def set(self) -> None:
+        """Let it be known."""
 
 
 class Stop:
