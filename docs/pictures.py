@@ -76,7 +76,7 @@ def _inside(folder: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    for name in ("branches.svg", "moving_support.svg"):
+    for name in ("branches.svg", "moving_support.svg", "scale.svg"):
         shutil.copy(ROOT / "results" / name, FIGURES)
     for page in sorted((ROOT / "docs").glob("*.md")):
         if any("savefig" in code for code in blocks(page, "python")):

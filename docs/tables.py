@@ -7,14 +7,15 @@ command makes it. The tests compare the pages with what this script would write.
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import statistics
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import regressor_tables
+from table_text import read_record, read_record_if_made, table
 
 from softbins.paper.run.plan import SCALES
 from softbins.paper.run.store import Store
@@ -23,23 +24,7 @@ from softbins.paper.show.paper_tables import main_table
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
-MEASURES = {"mae": "MAE", "rmse": "RMSE", "crps": "CRPS"}
-BEST = "softbins is best, or within one standard error"
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _record(name: str, results: Path) -> Any:
-    return json.loads((results / f"{name}.json").read_text())
-
-
-def _record_if_made(name: str, results: Path) -> Any:
-    return _record(name, results) if (results / f"{name}.json").exists() else None
 
 
 def bike(results: Path) -> str:
@@ -58,7 +43,7 @@ def bike(results: Path) -> str:
 
 def paper_cost(results: Path) -> str:
     """Predicted core-hours of every artefact."""
-    hours = _record("paper_cost", results)["core_hours"]
+    hours = read_record("paper_cost", results)["core_hours"]
     names = list(next(iter(hours.values())))
     rows = [
         [dataset, *(f"{found[name]:.1f}" for name in names), f"{sum(found.values()):.0f}"]
@@ -77,7 +62,7 @@ def protocol(_results: Path) -> str:
 
 def branches(results: Path) -> str:
     """Scores of the example: a row for each method, a column for each score."""
-    record = _record("branches", results)
+    record = read_record("branches", results)
     scores = list(dict.fromkeys(row["score"] for row in record["scores"]))
     methods = list(dict.fromkeys(row["method"] for row in record["scores"]))
     cells = {(row["method"], row["score"]): row for row in record["scores"]}
@@ -92,7 +77,7 @@ def branches(results: Path) -> str:
 
 def loss_speed(results: Path) -> str:
     """Times of the loss and its peers: a row for each batch size."""
-    record = _record("loss_speed", results)
+    record = read_record("loss_speed", results)
     names = list(record["rows"][0]["microseconds"])
     rows = [
         [
@@ -108,7 +93,7 @@ def loss_speed(results: Path) -> str:
 
 def other_bins_speed(results: Path) -> str:
     """Times of the loss with other bins and sigmas, as multiples: a row for each batch size."""
-    rows = _record("loss_speed", results)["rows"]
+    rows = read_record("loss_speed", results)["rows"]
     names = list(dict.fromkeys(name for row in rows for name in row["times_softbins"]))
 
     def cell(ratio: float | None) -> str:
@@ -123,7 +108,7 @@ def other_bins_speed(results: Path) -> str:
 
 def array_libraries(results: Path) -> str:
     """Times of the loss in other libraries: a row for each batch size."""
-    rows = _record("array_libraries", results)["rows"]
+    rows = read_record("array_libraries", results)["rows"]
     names = list(rows[0]["microseconds"])
 
     def cell(times: dict[str, float], name: str) -> str:
@@ -135,7 +120,7 @@ def array_libraries(results: Path) -> str:
 
 def learnt_bins(results: Path) -> str:
     """Other bins and losses beside HL-Gaussian on equal bins: a row for each of them."""
-    record = _record("learnt_bins", results)
+    record = read_record("learnt_bins", results)
     tables = len({row["table"] for row in record["rows"]})
 
     def cells(row: dict[str, float]) -> list[str]:
@@ -153,7 +138,7 @@ def learnt_bins(results: Path) -> str:
 
 def moving_support(results: Path) -> str:
     """Errors while a target grows or jumps: a row for each method."""
-    record = _record("moving_support", results)
+    record = read_record("moving_support", results)
     curves = record["curves"]
 
     def figures(runs: list[list[float]]) -> list[str]:
@@ -172,262 +157,9 @@ def moving_support(results: Path) -> str:
     return table([f"{record['seeds']} runs", *head], rows) + f"\n{note}\n"
 
 
-def accuracy(results: Path) -> str:
-    """HistogramRegressor beside other regressors: a row for each of them."""
-    record = _record("accuracy", results)
-
-    def cells(row: dict[str, Any]) -> list[str]:
-        found = [row.get(measure) for measure in MEASURES]
-        ratios = [f"{f['ratio']:.2f}" if f else "" for f in found]
-        ranks = [f"{f['rank']:.1f}" if f else "" for f in found]
-        return [str(max(f["tables"] for f in found if f)), *ratios, *ranks]
-
-    rows = [[row["method"], *cells(row)] for row in record["rows"]]
-    best = [f"{record['best'][measure]} of {record['tables']}" for measure in MEASURES]
-    last = [BEST, "", *best, "", "", ""]
-    names = list(MEASURES.values())
-    return table(["", "tables", *names, *(f"rank by {name}" for name in names)], [*rows, last])
-
-
-def heldout(results: Path) -> str:
-    """Errors as multiples of ours on tables that no setting was chosen on, beside the others."""
-    chosen, record = _record("accuracy", results), _record_if_made("heldout", results)
-    sets = {"held-out": record} if record is not None else {}
-    sets["development"] = {
-        "tables": chosen["tables"],
-        "rows": [_flat(row) for row in chosen["rows"]],
-        "ours_best": chosen["best"],
-    }
-    methods = dict.fromkeys(row["method"] for found in sets.values() for row in found["rows"])
-    head = [f"{name} {measure}" for name in sets for measure in MEASURES.values()]
-    best = [f"{s['ours_best'][name]} of {s['tables']}" for s in sets.values() for name in MEASURES]
-    rows = [_beside_each_other(method, sets) for method in methods]
-    note = "" if record else "\nThe tables that no setting was chosen on are yet to be run.\n"
-    return table(["", *head], [*rows, [BEST, *best]]) + note
-
-
-def few_rows(results: Path) -> str:
-    """Geometric means of errors as multiples of ours on small and on held-out tables."""
-    sets = _record("few_rows", results)
-    methods = dict.fromkeys(row["method"] for found in sets.values() for row in found["rows"])
-    head = [f"{name} {measure}" for name in sets for measure in MEASURES.values()]
-    near = [f"{s['ours_near'][name]} of {s['tables']}" for s in sets.values() for name in MEASURES]
-    rows = [_beside_each_other(method, sets) for method in methods]
-    return table(["", *head], [*rows, ["softbins is best, or within 2%", *near]])
-
-
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """A method's ratios by measure, and on how many tables it was run."""
-    known = {name: row[name] for name in MEASURES if row.get(name)}
-    ratios = {name: found["ratio"] for name, found in known.items()}
-    tables = max(found["tables"] for found in known.values())
-    return {"method": row["method"], "tables": tables, **ratios}
-
-
-def _beside_each_other(method: str, sets: dict[str, dict[str, Any]]) -> list[str]:
-    """A method's ratios on each set, and a note if it was not run on all tables."""
-    cells, notes = list[str](), list[str]()
-    for name, found in sets.items():
-        row = next((row for row in found["rows"] if row["method"] == method), {})
-        cells += _ratios(row)
-        if row.get("tables", found["tables"]) < found["tables"]:
-            notes.append(f"{row['tables']} of {found['tables']} {name} tables")
-    return [f"{method} ({', '.join(notes)})" if notes else method, *cells]
-
-
-def _ratios(found: dict[str, Any]) -> list[str]:
-    values = [found.get(name) for name in MEASURES]
-    return ["" if value is None else f"{value:.2f}" for value in values]
-
-
-def ablation(results: Path) -> str:
-    """What grows without each part of HistogramRegressor, on both sets of tables."""
-    record = _record_if_made("ablation", results)
-    if record is None:
-        return "The table is made by `make bench-ablation`.\n"
-    sets = {"development": "development tables", "heldout": "held-out tables"}
-    blocks = [_ablation_of(record[name], title) for name, title in sets.items() if name in record]
-    return "\n".join(blocks)
-
-
-def _ablation_of(found: dict[str, Any], title: str) -> str:
-    columns = {**MEASURES, "width": "width of 90% intervals", "seconds": "time"}
-    rows = [
-        [row["part"], *(_growth(row[name]) for name in columns), _points(row.get("coverage"))]
-        for row in found["rows"]
-    ]
-    head = [f"without, {found['tables']} {title}", *columns.values(), "farther from 90%"]
-    return table(head, rows)
-
-
-def _points(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:+.1f} points".replace("-", "−")
-
-
-def _growth(ratio: float | None) -> str:
-    """1.012 as +1.2%."""
-    return "" if ratio is None else f"{100 * (ratio - 1):+.1f}%".replace("-", "−")
-
-
-def drift(results: Path) -> str:
-    """What 90% intervals hold on new groups and later rows."""
-    names = {"groups": "new groups, simulated", "pm25": "PM2.5"}
-    ways = [("random folds",), ("time folds", "grouped folds"), ("day by day",)]
-    rows = [
-        [names.get(name, name), *(_first_share(found, way) for way in ways)]
-        for name, found in _record("drift", results).items()
-    ]
-    head = ["90% intervals", "random folds", "folds of groups or time", "recalibrated day by day"]
-    return table(head, rows)
-
-
-def coverage(results: Path) -> str:
-    """What central intervals hold on simulated tables: a row for each noise and number of rows."""
-    record = _record("coverage", results)
-    head = ["noise", "rows", "preset", "fits", *_levels(record)]
-    about = ("noise", "rows", "preset", "repetitions")
-    rows = [
-        [*(str(row[name]) for name in about), *_shares(row["held"])] for row in record["simulated"]
-    ]
-    return table(head, rows)
-
-
-def coverage_of_tables(results: Path) -> str:
-    """The same on the tables of benchmarks/accuracy with rows enough to judge by."""
-    record = _record("coverage", results)
-    head = ["table", "test rows", "preset", *_levels(record)]
-    rows = [
-        [
-            row["table"] + (" (held out)" if row["is held out"] else ""),
-            *(str(row[name]) for name in ("test rows", "preset")),
-            *_shares(row["held"]),
-        ]
-        for row in record["tables"]
-    ]
-    return table(head, rows)
-
-
-def _levels(record: dict[str, Any]) -> list[str]:
-    return [f"{level:.0%}" for level in record["levels"]]
-
-
-def _shares(shares: list[float]) -> list[str]:
-    return [f"{share:.1%}" for share in shares]
-
-
-def _first_share(found: dict[str, float], names: tuple[str, ...]) -> str:
-    return next((f"{found[name]:.1%}" for name in names if name in found), "")
-
-
-HEAVY_TAILS = {"mae": "MAE", "rmse": "RMSE", "median_mae": "MAE of the median"}
-
-
-def heavy_tails(results: Path) -> str:
-    """Our errors on each kind of table as multiples of the best peer's, and who that is."""
-    record = _record("heavy_tails", results)
-    rows = []
-    for kind in dict.fromkeys(one["kind"] for one in record):
-        errors: dict[str, dict[int, dict[str, float]]] = {}
-        for one in record:
-            if one["kind"] == kind:
-                errors.setdefault(one["method"], {})[one["table"]] = one
-        common = sorted(set.intersection(*map(set, errors.values())))
-        cells = [_beside_the_best(errors, common, measure) for measure in HEAVY_TAILS]
-        rows.append([kind, str(len(common)), *cells])
-    return table(["ours over the best peer's", "tables", *HEAVY_TAILS.values()], rows)
-
-
-def _beside_the_best(
-    errors: dict[str, dict[int, dict[str, float]]], tables: list[int], measure: str
-) -> str:
-    """Of geometric means over tables; who predicts no median is judged by the mean instead."""
-    means = {
-        method: statistics.geometric_mean(own[t].get(measure, own[t]["mae"]) for t in tables)
-        for method, own in errors.items()
-    }
-    ours = means.pop("softbins")
-    best = min(means, key=lambda method: means[method])
-    return f"{ours / means[best]:.2f} ({best})"
-
-
-def many_categories(results: Path) -> str:
-    """RMSE on tables with many categories, with and without what targets say of them."""
-    record = _record("many_categories", results)
-    names = list(next(iter(record.values())))
-    rows = [[kind, *(f"{found[name]:.2f}" for name in names)] for kind, found in record.items()]
-    return table(["RMSE", *names], rows)
-
-
-def large(results: Path) -> str:
-    """Errors, time and memory on large and wide tables: a row for each method on each."""
-    head = ["table", "method", "rows learnt from", "MAE", "RMSE", "CRPS", "processor", "memory"]
-    rows = [
-        [
-            row["table"],
-            row["method"],
-            _thousands(row["rows"]),
-            *("" if row[name] is None else f"{row[name]:.2f}" for name in MEASURES),
-            f"{row['seconds']:.0f} s",
-            "" if row["megabytes"] is None else f"{_thousands(row['megabytes'])} MB",
-        ]
-        for row in _record("large", results)
-    ]
-    return table(head, rows)
-
-
-def scale(results: Path) -> str:
-    """Seconds and megabytes of each fit, and as multiples of LightGBM's."""
-    rows = _record_if_made("scale", results)
-    if rows is None:
-        return "The table is made by `make bench-scale`.\n"
-    peers = {(r["axis"], r["value"]): r for r in rows if r["method"] == "LightGBM"}
-    cells = [
-        [
-            f"{_thousands(row['value'])} {row['axis']}",
-            f"{row['seconds']:.1f} s",
-            f"{_thousands(row['megabytes'])} MB",
-            *_beside_lightgbm(row, peers.get((row["axis"], row["value"]))),
-        ]
-        for row in rows
-        if row["method"] != "LightGBM"
-    ]
-    return table(["", "time", "memory", "LightGBM's time", "and memory"], cells)
-
-
-def _beside_lightgbm(row: dict[str, Any], peer: dict[str, Any] | None) -> list[str]:
-    if peer is None:
-        return ["", ""]
-    ratio = row["seconds"] / peer["seconds"]
-    memory = f"{_thousands(peer['megabytes'])} MB"
-    return [f"{peer['seconds']:.1f} s: {ratio:.0f} times as much here", memory]
-
-
-def jobs(results: Path) -> str:
-    """How much faster two jobs are: a row for each table."""
-    record = _record_if_made("jobs", results)
-    if record is None:
-        return "The table is made by `make bench-jobs`.\n"
-    ones = {row["table"]: row for row in record["rows"] if row["jobs"] == 1}
-    cells = [
-        [
-            row["table"],
-            str(row["jobs"]),
-            f"{row['wall']:.1f} s",
-            f"{row['processor']:.1f} s",
-            f"{ones[row['table']]['wall'] / row['wall']:.2f}",
-        ]
-        for row in record["rows"]
-    ]
-    return table(["", "jobs", "clock", "processor", "times as fast"], cells)
-
-
-def _thousands(number: int) -> str:
-    return f"{number:,}".replace(",", " ")
-
-
 def training_speed(results: Path) -> str:
     """Milliseconds per training step and model: a row for each contestant."""
-    record = _record("training_speed", results)
+    record = read_record("training_speed", results)
     names = list(record["rows"][0]["milliseconds"])
     rows = [
         [name, *(f"{row['milliseconds'][name]:.2f}" for row in record["rows"])] for name in names
@@ -437,7 +169,7 @@ def training_speed(results: Path) -> str:
 
 def onnx(results: Path) -> str:
     """Size and time of one row: each estimator beside its ONNX graph."""
-    record = _record("onnx", results)
+    record = read_record("onnx", results)
     rows = [
         [
             f"`{row['model']}`",
@@ -455,7 +187,7 @@ def onnx(results: Path) -> str:
 
 def serving(results: Path) -> str:
     """What a service held: one row for each figure."""
-    record = _record_if_made("serving", results)
+    record = read_record_if_made("serving", results)
     if record is None:
         return "The table is made by `make bench-serving`.\n"
     head = f"{record['clients']} clients, {record['seconds']:.0f} s, {record['cores']} cores"
@@ -479,7 +211,7 @@ def serving(results: Path) -> str:
 
 def prediction_speed(results: Path) -> str:
     """Predictions in a second, and the time for one row, beside LightGBM."""
-    record = _record_if_made("prediction_speed", results)
+    record = read_record_if_made("prediction_speed", results)
     if record is None:
         return "The table is made by `make bench`.\n"
     rows = [
@@ -496,7 +228,7 @@ def prediction_speed(results: Path) -> str:
 
 def start_speed(results: Path) -> str:
     """Seconds until a new process has the estimator, beside what it needs in any case."""
-    record = _record_if_made("prediction_speed", results)
+    record = read_record_if_made("prediction_speed", results)
     if record is None:
         return "The table is made by `make bench`.\n"
     rows = [[f"`{name}`", f"{seconds:.2f} s"] for name, seconds in record["starts"].items()]
@@ -505,12 +237,12 @@ def start_speed(results: Path) -> str:
 
 def rl_end(results: Path) -> str:
     """Returns of every value head in the last part of training."""
-    return _returns(_record("rl", results), "end")
+    return _returns(read_record("rl", results), "end")
 
 
 def rl_whole(results: Path) -> str:
     """Returns of every value head over the whole training: the sooner learnt, the higher."""
-    return _returns(_record("rl", results), "whole")
+    return _returns(read_record("rl", results), "whole")
 
 
 def _returns(record: dict[str, Any], score: str) -> str:
@@ -533,22 +265,23 @@ def _return(found: dict[str, Any], seeds: int) -> str:
 
 
 RENDER: dict[str, Callable[[Path], str]] = {
-    "ablation": ablation,
-    "accuracy": accuracy,
+    "ablation": regressor_tables.ablation,
+    "accuracy": regressor_tables.accuracy,
     "array_libraries": array_libraries,
     "bike": bike,
     "branches": branches,
-    "coverage": coverage,
-    "coverage_of_tables": coverage_of_tables,
-    "drift": drift,
-    "few_rows": few_rows,
-    "heavy_tails": heavy_tails,
-    "heldout": heldout,
-    "jobs": jobs,
-    "large": large,
+    "calibration_map": regressor_tables.calibration_map,
+    "coverage": regressor_tables.coverage,
+    "coverage_of_tables": regressor_tables.coverage_of_tables,
+    "drift": regressor_tables.drift,
+    "few_rows": regressor_tables.few_rows,
+    "heavy_tails": regressor_tables.heavy_tails,
+    "heldout": regressor_tables.heldout,
+    "jobs": regressor_tables.jobs,
+    "large": regressor_tables.large,
     "learnt_bins": learnt_bins,
     "loss_speed": loss_speed,
-    "many_categories": many_categories,
+    "many_categories": regressor_tables.many_categories,
     "moving_support": moving_support,
     "onnx": onnx,
     "other_bins_speed": other_bins_speed,
@@ -557,7 +290,7 @@ RENDER: dict[str, Callable[[Path], str]] = {
     "protocol": protocol,
     "rl_end": rl_end,
     "rl_whole": rl_whole,
-    "scale": scale,
+    "scale": regressor_tables.scale,
     "serving": serving,
     "start_speed": start_speed,
     "training_speed": training_speed,
