@@ -376,14 +376,19 @@ def test_a_speedup_is_faster_learning_from_fewer_trees(rows):
     assert faster.max_iter == usual.max_iter // 3
 
 
-def test_trees_that_take_too_long_are_left_out():
+@pytest.mark.parametrize(("histogram", "limit", "begun"), [(0.0, 1e-9, True), (1.0, 9.0, False)])
+def test_trees_that_take_too_long_are_left_out(histogram, limit, begun, monkeypatch):
+    """Two ensembles with at least three rounds of up to ten nodes: sixty histograms."""
     x, y = np.arange(20.0)[:, None], np.arange(20.0)
     data = encoded_data(x, y)
     folds = Folds(20, [torch.arange(10), torch.arange(10, 20)], [0, 1], EVERYTHING)
-    how = {"seed": 0, "defaults": few_rounds(5)}
-    with pytest.warns(UserWarning, match="^max_seconds: trees need more than 1e-09 seconds and"):
-        assert grow_trees(data, folds, budget=TreeBudget(1, 1, 1e-9), **how) is None
-    assert grow_trees(data, folds, budget=TreeBudget(1, 1, 1e9), **how) is not None
+    defaults, tried, grow = few_rounds(5), [], tree_growth.grow_ensemble
+    how = {"seed": 0, "defaults": replace(defaults, seconds_per_histogram=histogram)}
+    monkeypatch.setattr(tree_growth, "grow_ensemble", lambda *a: tried.append(a) or grow(*a))
+    with pytest.warns(UserWarning, match=f"^max_seconds: trees need more than {limit:.2g} seconds"):
+        assert grow_trees(data, folds, budget=TreeBudget(1, 1, limit), **how) is None
+    assert bool(tried) == begun
+    assert grow_trees(data, folds, budget=TreeBudget(1, 1, 61 * histogram + 1e6), **how) is not None
 
 
 def test_every_second_ensemble_sees_half_of_the_columns():

@@ -24,6 +24,17 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 399, 400])
+def test_robust_scaling_is_by_quartiles_of_values_that_are_there(name, rows):
+    column = COLUMNS[name][:rows]
+    found = Scaling.robust(column[:, None])
+    first, median, third = np.quantile(column, (0.25, 0.5, 0.75), method="inverted_cdf")
+    assert found.center == median
+    if third > first:
+        assert found.scale == min(third / 2 - first / 2, np.finfo(float).max / 2) * 2
+
+
+@pytest.mark.parametrize("name", COLUMNS)
 def test_robust_features_are_small_finite_and_in_order(name):
     column = COLUMNS[name]
     scaled = Scaling.robust(column[:, None])(column[:, None])[:, 0].numpy()

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -282,7 +283,7 @@ class Columns:
         """What each column of X is taken for."""
         return [encoder.kind for encoder in self.encoders]
 
-    @property
+    @cached_property
     def encoded_features(self) -> list[EncodedFeature]:
         """What each feature that `transform` returns is."""
         return [each for i, encoder in enumerate(self.encoders) for each in encoder.features(i)]
