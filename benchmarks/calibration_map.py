@@ -43,18 +43,18 @@ def knots(power: float) -> Any:
 
 CHANGES: dict[str, dict[str, Any]] = {
     "as it is": {},
-    "sides are told apart by a third of the rows": {"ROWS_FOR_TWO_SIDES": 100},
-    "by three times as many": {"ROWS_FOR_TWO_SIDES": 900},
-    "always": {"ROWS_FOR_TWO_SIDES": 0},
+    "two sides from 100 rows on, not 300": {"ROWS_FOR_TWO_SIDES": 100},
+    "two sides from 900 rows on": {"ROWS_FOR_TWO_SIDES": 900},
+    "two sides always": {"ROWS_FOR_TWO_SIDES": 0},
     "fewer knots": {"_knots": knots(1 / 4)},
     "more knots": {"_knots": knots(1 / 2)},
-    "a tail may stretch half as much": {"MAX_TAIL_STRETCH": 1},
-    "twice as much": {"MAX_TAIL_STRETCH": 4},
-    "as it likes": {"MAX_TAIL_STRETCH": 10**6},
+    "tails may stretch half as much": {"MAX_TAIL_STRETCH": 1},
+    "tails may stretch twice as much": {"MAX_TAIL_STRETCH": 4},
+    "tails may stretch freely": {"MAX_TAIL_STRETCH": 10**6},
     "fitted once": {"MORE_ROUNDS": 0},
     "fitted five times": {"MORE_ROUNDS": 4},
-    "a jump has 4 points": {"POINTS_OF_A_JUMP": 4},
-    "a jump has 64 points": {"POINTS_OF_A_JUMP": 64},
+    "4 points for a jump, not 16": {"POINTS_OF_A_JUMP": 4},
+    "64 points for a jump": {"POINTS_OF_A_JUMP": 64},
 }
 
 

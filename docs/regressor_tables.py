@@ -254,7 +254,7 @@ def _beside_lightgbm(row: dict[str, Any], peer: dict[str, Any] | None) -> list[s
         return ["", ""]
     ratio = row["seconds"] / peer["seconds"]
     memory = f"{thousands(peer['megabytes'])} MB"
-    return [f"{peer['seconds']:.1f} s: {ratio:.0f} times as much here", memory]
+    return [f"{peer['seconds']:.1f} s: {ratio:.1f} times as much here", memory]
 
 
 def jobs(results: Path) -> str:
