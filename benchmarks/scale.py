@@ -2,7 +2,7 @@
 
     python benchmarks/scale.py               measures what is not in results/scale.json yet
     python benchmarks/scale.py --axis rows   the same for one axis only (may be repeated)
-    python benchmarks/scale.py --draw        draws results/scale.svg from the record
+    python benchmarks/scale.py --draw        draws results/scale.svg, for the page on large tables
 
 Tables are simulated: ten columns matter, targets have noise, and a table has 10 000 rows of 10
 columns where an axis does not say otherwise. Fits are of the fast preset, and LightGBM has 500
@@ -135,6 +135,9 @@ def draw(rows: list[Record], path: Path) -> None:
                 place.set(xscale="log", yscale="log")
                 if axis == "rows":
                     place.set_ylabel(label)
+                else:  # few values, which powers of ten do not name
+                    place.set_xticks(AXES[axis], [str(value) for value in AXES[axis]])
+                    place.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
             column[1].set_xlabel(axis)
         places[0, 0].legend(fontsize=8)
         figure.savefig(path, metadata={"Date": None, "Creator": None})
