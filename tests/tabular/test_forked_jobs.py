@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import joblib
 import numpy as np
@@ -129,6 +130,24 @@ def test_an_error_while_it_is_told_ends_everything():
     with pytest.raises(KeyboardInterrupt):
         run(tell, range(2), progress=[fail, fail])
     assert not multiprocessing.active_children()
+
+
+THREADS = DeprecationWarning("This process (pid=1) is multi-threaded, use of fork() may lead to")
+JAX = RuntimeWarning("os.fork() was called. os.fork() is incompatible with multithreaded code")
+
+
+@pytest.mark.parametrize("warning", [THREADS, JAX])
+def test_what_python_and_jax_say_of_forks_is_not_repeated(warning, monkeypatch):
+    fork = os.fork
+
+    def warn_and_fork():
+        warnings.warn(warning, stacklevel=2)
+        return fork()
+
+    monkeypatch.setattr(os, "fork", warn_and_fork)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(run(process, range(2))) == 2
 
 
 def process(task, progress, stop):

@@ -15,10 +15,11 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -89,7 +90,8 @@ def run_forked(
     work = _Work(function, shared, tasks, shows, heard, reader, writer)
     with reader, writer, ProcessPoolExecutor(jobs, context, _begin, (work,)) as pool:
         try:
-            futures = [pool.submit(_run_task, number) for number in range(len(tasks))]
+            with _without_warnings_of_forks():
+                futures = [pool.submit(_run_task, number) for number in range(len(tasks))]
             _wait_for(futures, work, stop)
             return [pickle.loads(future.result()) for future in futures]
         except BaseException as error:
@@ -102,6 +104,19 @@ def run_forked(
                     "short; use fewer jobs"
                 ) from None
             raise
+
+
+@contextmanager
+def _without_warnings_of_forks() -> Iterator[None]:
+    """Inside, nobody warns of forks from a process with threads.
+
+    Python, from 3.12 on, and JAX do, for locks that another thread may hold. What is forked here
+    computes with one thread and calls neither.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*multi-?threaded.*", DeprecationWarning)
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+        yield
 
 
 def _wait_for(futures: Sequence[Future[bytes]], work: _Work, stop: Stop) -> None:
