@@ -17,7 +17,7 @@ class Event(Protocol):
         """Whether `set` was called."""
 
     def set(self) -> None:
-        """Let it be known."""
+        """From now on, `is_set` is true for everybody."""
 
 
 class Stop:

@@ -175,13 +175,12 @@ class Aggregator:
 
     def _held_out(self, chunks: Sequence[Outputs], y: Tensor, threads: int = 1) -> list[HeldOut]:
         """Where the targets of chunks of rows lie in their histograms."""
-        pairs = list(zip(chunks, y.split([len(chunk) for chunk in chunks]), strict=True))
 
         def held_out(pair: tuple[Outputs, Tensor]) -> HeldOut:
             chunk, target = pair
             return HeldOut.of(self._raw(chunk), self.mean(chunk), target, self.is_lattice)
 
-        return run_in_threads(held_out, pairs, threads)
+        return run_in_threads(held_out, with_targets(chunks, y), threads)
 
     def recalibrated(
         self, chunks: Sequence[Outputs], y: Tensor, half_life: float | None
@@ -259,6 +258,11 @@ class Aggregator:
             rows=header["rows"],
             offset=header.get("offset", 0.0),
         )
+
+
+def with_targets(chunks: Sequence[Outputs], y: Tensor) -> list[tuple[Outputs, Tensor]]:
+    """Each chunk of rows beside their targets, of y (n,)."""
+    return list(zip(chunks, y.split([len(chunk) for chunk in chunks]), strict=True))
 
 
 def _weights(weight: Tensor | None, n_rows: int) -> Array:

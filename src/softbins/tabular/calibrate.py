@@ -129,11 +129,12 @@ def fit_calibration(
     """
 
     def fitted(max_tilt: float) -> Calibration:
+        """The map after which, with the mean restored, held-out targets lie as they should."""
         found: Calibration | None = None
         for _ in range(defaults.rounds):
             points = run_in_threads(methodcaller("points", found), parts, threads)
-            lie = times_error(_joined(points), error)
-            found = Calibration(LogOddsMap.fit(lie, weight, rows), max_tilt)
+            expected = times_error(_joined(points), error)
+            found = Calibration(LogOddsMap.fit(expected, weight, rows), max_tilt)
         assert found is not None
         return found
 

@@ -145,7 +145,7 @@ def _begin(work: _Work) -> None:
     global _work
     _work = work
     work.reader.close()
-    # The parent decides what Ctrl-C means, and ends its processes when it is killed itself.
+    # The parent decides what Ctrl-C means. If it is killed, the system ends this process, too.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from softbins.tabular.aggregate import Aggregator, Outputs
+from softbins.tabular.aggregate import Aggregator, Outputs, with_targets
 from softbins.tabular.jobs import run_in_threads
 
 
@@ -19,8 +19,7 @@ def held_out_scores(
     The aggregator's few numbers were fitted to the same rows, which flatters a little. A coverage
     is not among the scores: on these rows the intervals have it by construction.
     """
-    chunks = aggregator.chunks(outputs)
-    pairs = list(zip(chunks, y.split([len(chunk) for chunk in chunks]), strict=True))
+    pairs = with_targets(aggregator.chunks(outputs), y)
 
     def error_and_crps(pair: tuple[Outputs, Tensor]) -> Tensor:
         chunk, target = pair

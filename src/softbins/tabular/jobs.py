@@ -109,9 +109,9 @@ def run_tasks(
 ) -> list[Result]:
     """Call ``function(*shared, task, progress, stop)`` for every task, and return all results.
 
-    `progress` has what each task is to call after every epoch, which reaches only tasks on this
-    machine. If a task fails, or this is interrupted, the others are asked to stop. Tasks that need
-    another device than the processor must not run in `forks`.
+    `progress` has what each task is to call after every epoch, which reaches only tasks in forks
+    or threads. If a task fails, or this is interrupted, the others are asked to stop. Tasks that
+    need another device than the processor must not run in `forks`.
     """
     stop = Stop() if stop is None else stop
     shows = list(progress or [None] * len(tasks))

@@ -215,7 +215,8 @@ def _judge_histograms(
     if objectives[0].bins.step is None:
         return []
     tasks = [HistogramTask(network, objective, whole, chosen, folds) for objective in objectives]
-    errors = run_tasks(head_error, table, tasks, n_jobs=chosen.n_jobs)
+    forks = whole.device == "cpu"
+    errors = run_tasks(head_error, table, tasks, n_jobs=chosen.n_jobs, forks=forks)
     return [
         {"bins": count, "sigma": sigma, "crps": error}
         for (count, sigma), error in zip(tried, errors, strict=True)
