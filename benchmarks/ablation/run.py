@@ -3,28 +3,34 @@
     python run.py --data FOLDER [--table NAME]... [--part NAME]... [--split N] [--again]
 
 Results go to records.json beside this file, and what is there is not repeated unless --again asks
-for it. Times are those of the processor, on one thread. `table.py` makes the table.
+for it. Times are those of the processor, on one thread, of fits that share nothing with another.
+`table.py` makes the table.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import fcntl
 import json
 import os
 import time
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import tables
 import torch
-from variants import BY_NAME, Variant
+from variants import BY_NAME, NOTHING, STAGES, Variant
 
 from softbins import HistogramRegressor, scores
+from softbins.tabular import fit
 
 RECORDS = Path(__file__).parent / "records.json"
 # Nominal coverages, among which the width at equal coverage is interpolated.
@@ -40,11 +46,19 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for table in chosen.table or tables.NAMES:
         split = tables.split(*tables.load(chosen.data, table), chosen.split)
-        for part in chosen.part or BY_NAME:
-            key = table, chosen.split, part
-            if chosen.again or key not in {_key(r) for r in recorded()}:
-                record = judged(BY_NAME[part], split, chosen.split)
-                add({"table": table, "split": chosen.split, "part": part} | record)
+        stages = Stages()
+        for part in _due(chosen, table):
+            record = judged(BY_NAME[part], split, chosen.split, stages)
+            add({"table": table, "split": chosen.split, "part": part} | record)
+
+
+def _due(chosen: argparse.Namespace, table: str) -> list[str]:
+    """The parts that are not recorded yet; first the whole, if others keep what it finds."""
+    known = set() if chosen.again else {_key(record) for record in recorded()}
+    parts = [p for p in chosen.part or BY_NAME if (table, chosen.split, p) not in known]
+    if any(BY_NAME[part].keeps for part in parts) and NOTHING not in parts:
+        return [NOTHING, *parts]
+    return parts
 
 
 def _arguments() -> argparse.Namespace:
@@ -57,17 +71,47 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def judged(variant: Variant, split: tables.Split, seed: int) -> Record:
+class Stages:
+    """What each stage of the whole regressor's fit has found, for variants that keep some of it."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+
+    @contextmanager
+    def in_place(self, variant: Variant) -> Iterator[None]:
+        """Inside, a fit of the whole is remembered, and one of a variant finds what it keeps."""
+        watched = {name: self._remembered(name) for name in STAGES if variant.name == NOTHING}
+        given = {name: self._given(name) for name in variant.keeps}
+        with ExitStack() as stack:
+            for name, function in (watched | given).items():
+                stack.enter_context(patch.object(fit, name, function))
+            yield
+
+    def _remembered(self, name: str) -> Callable[..., Any]:
+        function = getattr(fit, name)
+
+        def remembered(*arguments: Any) -> Any:
+            found = function(*arguments)
+            self.found[name] = copy.deepcopy(found)
+            return found
+
+        return remembered
+
+    def _given(self, name: str) -> Callable[..., Any]:
+        return lambda *_: copy.deepcopy(self.found[name])
+
+
+def judged(variant: Variant, split: tables.Split, seed: int, stages: Stages) -> Record:
     """Errors of one fit on the test rows, and its time."""
     start = time.process_time()
-    with variant.in_place():
+    with variant.in_place(), stages.in_place(variant):
         model = variant.regressor(seed).fit(split.x, split.y)
     seconds = time.process_time() - start
     error = model.predict(split.x_test) - split.y_test
     return {
         "rows": len(split.y),
         "test_rows": len(split.y_test),
-        "seconds": round(seconds, 2),
+        "seconds": None if variant.keeps else round(seconds, 2),
         "mae": float(np.abs(error).mean()),
         "rmse": float(np.sqrt(np.square(error).mean())),
         "crps": scores.crps(model.predict_distribution(split.x_test), split.y_test),

@@ -1,7 +1,8 @@
 """Each part of HistogramRegressor left out in turn: what it is called, and how it is left out.
 
 Parts that are parameters are turned off by them, others by their number in the defaults, and two
-by putting another function in the place of one.
+by putting another function in the place of one. Where a part comes after the training, or is a
+partner beside the networks, these are trained once (`keeps`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from unittest.mock import patch
 from softbins import HistogramRegressor
 from softbins.nn.objectives import Objective
 from softbins.tabular import fit
-from softbins.tabular.defaults import DEFAULTS, BySize, Defaults
+from softbins.tabular.defaults import DEFAULTS, BySize, Defaults, Refit
 from softbins.tabular.objectives import learnt_part
 
 
@@ -30,6 +31,9 @@ class Variant:
     defaults: Defaults = DEFAULTS
     replaced: dict[str, Any] = field(default_factory=dict)
     """Functions of the library, by their full names, and what takes their place in a fit."""
+    keeps: tuple[str, ...] = ()
+    """Stages of a fit, by their names in `softbins.tabular.fit`, that find what the whole regressor
+    finds in them."""
 
     @property
     def name(self) -> str:
@@ -68,7 +72,9 @@ def _blurred_alone(*arguments: Any) -> Objective:
 
 
 NOTHING = "nothing"
-REFIT = DEFAULTS.presets["default"].refit_epochs, DEFAULTS.presets["default"].refit_rate
+TREES, PROCESS, NETWORKS, REFIT = STAGES = ("grow", "fit_process", "_train", "_refit_on_all_rows")
+SHORT_REFIT = BySize(((math.inf, Refit(epochs=0.1, rate=0.1)),))
+NO_REFIT = BySize(((math.inf, Refit(epochs=0.0, rate=0.1)),))
 VARIANTS = (
     Variant(NOTHING),
     Variant("blurred head", parameters={"blur": None}),
@@ -76,19 +82,28 @@ VARIANTS = (
     Variant("embeddings", parameters={"embeddings": False}),
     Variant("Muon", parameters={"optimizer": "adam", "learning_rate": 0.01}),
     Variant("trees", parameters={"trees": False}),
-    Variant("Gaussian process", parameters={"gaussian_process": False}),
-    Variant("errors of networks that count more", defaults=_with("blend", flattering_rows=0.0)),
-    Variant("robust shares", defaults=_with("blend", max_error=math.inf)),
+    Variant(
+        "Gaussian process",
+        parameters={"gaussian_process": False},
+        keeps=(TREES, NETWORKS, REFIT),
+    ),
+    Variant(
+        "errors of networks that count more",
+        defaults=_with("blend", flattering_rows=0.0),
+        keeps=STAGES,
+    ),
+    Variant("robust shares", defaults=_with("blend", max_error=math.inf), keeps=STAGES),
     Variant(
         "calibration",
         replaced={"softbins.tabular.aggregate.fit_calibration": lambda *_: None},
+        keeps=STAGES,
     ),
-    Variant("tilt", defaults=_with("calibration", max_tilt=0.0)),
+    Variant("tilt", defaults=_with("calibration", max_tilt=0.0), keeps=STAGES),
+    Variant("finer bins", defaults=_with("calibration", max_bin_splits=1), keeps=STAGES),
     Variant(
         "spikes and whole numbers",
         defaults=_with("support", min_share=2.0, min_end_share=2.0, max_values=1),
     ),
-    Variant("finer bins", defaults=_with("calibration", max_bin_splits=1)),
     Variant("bins by noise", defaults=_with("bins", min_density_ratio=math.inf)),
     Variant("bins by tails", defaults=_with("bins", heavy_tail_share=0.0)),
     Variant("statistics of categories", defaults=_with("statistics", is_used=False)),
@@ -98,34 +113,24 @@ VARIANTS = (
         "folds without duplicates",
         defaults=_with("folds", min_rows_without_duplicates=10**9),
     ),
-    Variant("refit on all rows", defaults=_with_budget("default", refit_epochs=0.0)),
-    Variant("least number of steps", defaults=_with_budget("default", min_steps=1)),
-    # What was there before: numbers of epochs that depend on the size of the table.
     Variant(
-        "one number of epochs",
-        defaults=_with_budget(
-            "default", epochs=BySize(((3_000, 80), (25_000, 76), (math.inf, 100)))
-        ),
+        "refit on all rows",
+        defaults=_with_budget("default", refit=NO_REFIT),
+        keeps=(TREES, PROCESS, NETWORKS),
     ),
-    Variant(NOTHING, "fast"),
-    Variant("pruning", "fast", defaults=_with_budget("fast", prune_members=False)),
     Variant(
         "longer refit",
-        "fast",
-        defaults=_with_budget("fast", refit_epochs=REFIT[0], refit_rate=REFIT[1]),
+        defaults=_with_budget("default", refit=SHORT_REFIT),
+        keeps=(TREES, PROCESS, NETWORKS),
     ),
+    Variant("least number of steps", defaults=_with_budget("default", min_steps=1)),
+    Variant(NOTHING, "fast"),
+    Variant("pruning", "fast", defaults=_with_budget("fast", prune_members=False)),
+    Variant("longer refit", "fast", defaults=_with_budget("fast", refit=SHORT_REFIT)),
     Variant(
         "faster trees",
         "fast",
         defaults=_with_budget("fast", tree_speedup=BySize(((math.inf, 1),))),
-    ),
-    Variant(
-        "one number of epochs",
-        "fast",
-        defaults=_with_budget(
-            "fast",
-            epochs=BySize(((1_000, 44), (3_000, 56), (5_000, 41), (25_000, 32), (math.inf, 36))),
-        ),
     ),
 )
 BY_NAME = {variant.name: variant for variant in VARIANTS}

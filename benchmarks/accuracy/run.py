@@ -93,7 +93,8 @@ def _fit(path: Path, about: dict[str, Any], chosen: argparse.Namespace) -> None:
     start = time.process_time()
     forecast = METHODS[about["method"]](split, about["split"])
     about["seconds"] = round(time.process_time() - start, 1)
-    arrays = {name: np.float32(v) for name, v in forecast._asdict().items() if v is not None}
+    # In float64: the ends of an interval of whole numbers are targets, and have to hold them.
+    arrays = {name: np.float64(v) for name, v in forecast._asdict().items() if v is not None}
     _write(path, about, arrays | {"y": split.y_test})
 
 

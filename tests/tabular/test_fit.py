@@ -14,7 +14,7 @@ from softbins.nn.settings import CycleRule
 from softbins.tabular import fit as fitting
 from softbins.tabular.choose_objective import automatic_blur
 from softbins.tabular.columns import Columns
-from softbins.tabular.defaults import DEFAULTS, BySize
+from softbins.tabular.defaults import DEFAULTS, BySize, Refit
 from softbins.tabular.fit import held_out_outputs
 from softbins.tabular.folds import Folds
 from softbins.tabular.networks import embedded_inputs
@@ -122,12 +122,15 @@ def fit(**options):
     return HistogramRegressor(**QUICK | options).fit(*data())
 
 
+NO_REFIT = BySize(((math.inf, Refit(epochs=0.0, rate=0.1)),))
+
+
 class WithoutRefit(HistogramRegressor):
     """As its base, but members never see the rows that they have left out."""
 
     _defaults = replace(
         DEFAULTS,
-        presets={n: replace(b, refit_epochs=0.0) for n, b in DEFAULTS.presets.items()},
+        presets={n: replace(b, refit=NO_REFIT) for n, b in DEFAULTS.presets.items()},
     )
 
 
@@ -176,12 +179,13 @@ def test_folds_judge_members_that_have_not_seen_them():
 def test_it_is_a_share_of_the_best_epochs_at_a_share_of_the_rate(refits, preset):
     fit(preset=preset, members=2)
     [(ensemble, settings, chosen, _, _)] = refits
-    best, budget = ensemble.best_epoch.double().mean().item(), DEFAULTS.presets[preset]
+    best, refit = ensemble.best_epoch.double().mean().item(), chosen.refit
+    assert refit == DEFAULTS.presets[preset].refit.at(240)
     assert best > 1
     expected = replace(
         chosen.settings,
-        epochs=math.ceil(budget.refit_epochs * best),
-        learning_rate=budget.refit_rate * chosen.settings.learning_rate,
+        epochs=math.ceil(refit.epochs * best),
+        learning_rate=refit.rate * chosen.settings.learning_rate,
         patience=None,
         evaluate=(),
     )

@@ -21,8 +21,8 @@ def test_what_is_chosen_can_be_trained(n_rows, preset):
     whole += (settings.epochs, settings.batch_size, budget.tree_ensembles)
     assert all(isinstance(number, int) and number >= 1 for number in whole)
     assert 0 < settings.learning_rate < 1
-    assert 0 <= budget.refit_epochs < 1
-    assert 0 < budget.refit_rate < 1
+    assert 0 <= found.refit.epochs < 1
+    assert 0 < found.refit.rate < 1
     assert found.prune_members is (preset == "fast" and n_rows <= 50_000)
     assert settings.patience == found.patience <= settings.epochs
     assert found.members <= n_rows
@@ -36,7 +36,7 @@ def test_numbers_of_members_and_epochs_that_are_given_stay_as_they_are(given):
 
 def work(found):
     """About proportional to the time of the networks."""
-    settings, refit = found.settings, 1 + found.budget.refit_epochs
+    settings, refit = found.settings, 1 + found.refit.epochs
     products = found.hidden[0] * found.hidden[1] / settings.batch_size
     return found.members * settings.epochs * refit * products
 

@@ -272,13 +272,13 @@ def _refit_on_all_rows(
 
 def refit_settings(ensemble: TrainedEnsemble, chosen: Hyperparameters) -> Settings | None:
     """A share of the epochs that were best, or None if that is nothing."""
-    if chosen.budget.refit_epochs == 0:
+    if chosen.refit.epochs == 0:
         return None
     best = ensemble.best_epoch.double().mean().item()
     return replace(
         chosen.settings,
-        epochs=max(1, math.ceil(chosen.budget.refit_epochs * best)),
-        learning_rate=chosen.budget.refit_rate * chosen.settings.learning_rate,
+        epochs=max(1, math.ceil(chosen.refit.epochs * best)),
+        learning_rate=chosen.refit.rate * chosen.settings.learning_rate,
         cycles=None,
         patience=None,
         evaluate=(),

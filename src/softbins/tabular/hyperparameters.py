@@ -16,6 +16,7 @@ from softbins.tabular.defaults import (
     Optimizer,
     Preset,
     PresetBudget,
+    Refit,
     ScalingKind,
     TrainingDefaults,
 )
@@ -55,6 +56,7 @@ class Hyperparameters:
     """Epochs without improvement after which a member stops, where rows are left out and there are
     no cycles."""
     prune_members: bool
+    refit: Refit
     device: str
     group_size: int
     """Members that are trained as one stack, about."""
@@ -136,6 +138,7 @@ def resolve(parameters: Mapping[str, Any], n_rows: int, defaults: Defaults) -> H
         patience=patience,
         # A number of members or epochs that is given is meant.
         prune_members=budget.prune_members and automatic and not has_cycles,
+        refit=budget.refit.at(n_rows),
         device=parameters["device"],
         group_size=network.group_size.at(n_rows),
         n_jobs=useful_jobs(parameters["n_jobs"], n_rows, network.max_rows_in_turn),

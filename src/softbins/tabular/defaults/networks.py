@@ -15,9 +15,9 @@ class NetworkDefaults:
 
     layers: int = 3
     """Hidden layers."""
-    width: BySize = BySize(((25_000, 64), (math.inf, 96)))
+    width: BySize[int] = BySize(((25_000, 64), (math.inf, 96)))
     """Units of each hidden layer, by the number of rows."""
-    group_size: BySize = BySize(((1_000, 4), (3_000, 8), (25_000, 3), (math.inf, 2)))
+    group_size: BySize[int] = BySize(((3_000, 4), (25_000, 3), (math.inf, 2)))
     """Members that are trained as one stack, by the number of rows, about. Smaller stacks keep more
     cores busy, but take longer on one: half of the members 5%, a quarter 10 to 20%."""
     max_rows_in_turn: int = 1_000
@@ -26,7 +26,7 @@ class NetworkDefaults:
     processor, because most of a step is Python, which is for one thread at a time."""
     max_embedded_inputs: int = 500
     """Numeric inputs up to which they get periodic embeddings: each makes the first layer wider."""
-    important_inputs: BySize = BySize(((25_000, 500), (math.inf, 64)))
+    important_inputs: BySize[int] = BySize(((25_000, 500), (math.inf, 64)))
     """Inputs that get embeddings where there are more, by the number of rows: those whose splits
     lower the error of trees most. The others enter as they are."""
     frequencies_per_input: int = 16
@@ -57,7 +57,7 @@ class TrainingDefaults:
 
     learning_rate: float = 0.02
     """Adam's largest learning rate, which Muon multiplies by its own factor."""
-    batch_size: BySize = BySize(((5_000, 128), (25_000, 256), (math.inf, 512)))
+    batch_size: BySize[int] = BySize(((5_000, 128), (25_000, 256), (math.inf, 512)))
     """Rows of a mini-batch, by the number of rows: small tables need the steps."""
     rows_of_one_fall: int = 50_000
     """Rows up to which the learning rate falls once, over a number of epochs that is known before.
