@@ -100,15 +100,15 @@ def test_large_tables_get_large_batches():
 
 def test_members_for_tables_of_all_sizes():
     sizes = (3, 1000, 1001, 3000, 3001, 10**7)
-    assert [resolved(n_rows).members for n_rows in sizes] == [3, 8, 16, 16, 12, 8]
+    assert [resolved(n_rows).members for n_rows in sizes] == [3, 8, 8, 8, 12, 8]
     fast = [resolved(n_rows, preset="fast").members for n_rows in sizes]
     assert fast == [3, 4, 4, 4, 4, 4]
 
 
-@pytest.mark.parametrize("n_rows", [8, 1000, 1001, 3000])
-def test_all_rows_of_small_tables_are_left_out(n_rows):
+@pytest.mark.parametrize(("n_rows", "left_out"), [(8, 8), (1000, 1000), (1008, 504), (3000, 1500)])
+def test_rows_of_small_tables_are_left_out_by_a_member_or_half_of_them_by_two(n_rows, left_out):
     folds = Folds.random(n_rows, resolved(n_rows).members, 0, DEFAULTS.folds)
-    assert sum(map(len, folds.parts)) == n_rows
+    assert sum(map(len, folds.parts)) == left_out
 
 
 def test_large_tables_have_more_epochs_than_medium_ones():

@@ -59,7 +59,7 @@ def test_the_rows_that_calibrate_are_those_that_both_have_left_out():
 @pytest.mark.parametrize(
     ("options", "members"),
     [
-        ({"preset": "default", "max_epochs": 4}, 16),
+        ({"preset": "default", "max_epochs": 4}, 8),
         ({"preset": "fast", "max_epochs": 12}, 4),
         ({"preset": "fast", "members": 6}, 6),
         ({"preset": "fast", "early_stopping": False}, 4),
