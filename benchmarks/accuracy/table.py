@@ -202,8 +202,7 @@ def interval_table(scores: Scores) -> list[str]:
         covered = f"{coverage:.1%} ({len(ours)})"
         lines.append(f"| {table} | {covered} | {width:.4g} | " + " | ".join(cells) + " |")
     notes = (
-        "Small tables have more splits for the coverage. The others' widths are those of their",
-        "central intervals at our coverage, split by split.",
+        "The others' widths are those of their central intervals at our coverage, split by split.",
     )
     return [*lines, "", *notes, ""]
 
@@ -391,8 +390,7 @@ HEAD = (
     "splits, without the test rows that also stand in the training part. Every method is at its",
     "defaults; LightGBM 500 has 500 trees at a rate of 0.05, and RealMLP quantiles is RealMLP with",
     "pinball losses. The MAE is that of the predicted mean; where a median is predicted as well,",
-    "its own is given after the CRPS. softbins is of an earlier state on these tables, before the",
-    "Gaussian process, today's shares and today's calibration.",
+    "its own is given after the CRPS.",
 )
 
 HEAD_OF_SMALL = (
@@ -409,8 +407,7 @@ HEAD_OF_HELDOUT = (
     "softbins gets both as they are. LightGBM, XGBoost and HistGradientBoosting get text as",
     "categories, and CatBoost gets it as its `cat_features`. RealMLP gets categories, and medians",
     "for gaps in numbers, which it refuses. NGBoost and quantile-forest get one column for each",
-    "text, and medians. softbins on kin8nm, and the fast preset, are of an earlier state, without",
-    "what was changed for few rows since.",
+    "text, and medians.",
 )
 
 HEADS = {"development": HEAD, "small": HEAD_OF_SMALL, "heldout": HEAD_OF_HELDOUT}
