@@ -40,8 +40,9 @@ def everything(model, x):
 )
 @pytest.mark.usefixtures("_two_threads")
 def test_a_forked_process_predicts_what_its_parent_does(model):
-    x = np.random.default_rng(0).normal(size=(ROWS, 4))
-    model.fit(x[:200], x[:200, 0])
+    random = np.random.default_rng(0)
+    x = random.normal(size=(ROWS, 4))
+    model.fit(x[:200], x[:200, 0] + random.normal(size=200))
     torch.randn(2000, 2000).softmax(-1).sum()  # threads that a forked process does not have
     expected = everything(model, x)
     found = in_a_fork(everything, model, x)
