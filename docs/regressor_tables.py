@@ -93,21 +93,11 @@ def ablation(results: Path) -> str:
 def _ablation_of(found: dict[str, Any], title: str) -> str:
     columns = {**MEASURES, "width": "width of 90% intervals", "seconds": "time"}
     rows = [
-        [
-            _part(row, found["tables"]),
-            *(_growth(row[name]) for name in columns),
-            _points(row.get("coverage")),
-        ]
+        [row["part"], *(_growth(row[name]) for name in columns), _points(row.get("coverage"))]
         for row in found["rows"]
     ]
     head = [f"without, {found['tables']} {title}", *columns.values(), "farther from 90%"]
     return table(head, rows)
-
-
-def _part(row: dict[str, Any], tables: int) -> str:
-    """The name of a part, and on how many tables there is any of it, if not on all."""
-    own = row.get("tables", tables)
-    return row["part"] if own == tables else f"{row['part']} (tables: {own})"
 
 
 def _points(share: float | None) -> str:

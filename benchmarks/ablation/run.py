@@ -47,16 +47,15 @@ def main() -> None:
     for table in chosen.table or tables.NAMES:
         split = tables.split(*tables.load(chosen.data, table), chosen.split)
         stages = Stages()
-        for part in _due(chosen, table, split):
+        for part in _due(chosen, table):
             record = judged(BY_NAME[part], split, chosen.split, stages)
             add({"table": table, "split": chosen.split, "part": part} | record)
 
 
-def _due(chosen: argparse.Namespace, table: str, split: tables.Split) -> list[str]:
+def _due(chosen: argparse.Namespace, table: str) -> list[str]:
     """The parts that are not recorded yet; first the whole, if others keep what it finds."""
     known = set() if chosen.again else {_key(record) for record in recorded()}
-    parts = [part for part in chosen.part or BY_NAME if BY_NAME[part].concerns(split.x)]
-    parts = [part for part in parts if (table, chosen.split, part) not in known]
+    parts = [p for p in chosen.part or BY_NAME if (table, chosen.split, p) not in known]
     if any(BY_NAME[part].keeps for part in parts) and NOTHING not in parts:
         return [NOTHING, *parts]
     return parts

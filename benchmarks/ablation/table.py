@@ -58,9 +58,7 @@ def _row(records: Sequence[Record], variant: Variant) -> dict[str, Any]:
         if r["part"] == variant.name and (place := (r["table"], r["split"])) in known
     ]
     ratios = {measure: _ratio(pairs, measure) for measure in MEASURES}
-    tables_of_part = len({whole["table"] for whole, _ in pairs})
-    about = {"part": variant.name, "tables": tables_of_part}
-    return about | ratios | {"coverage": _lost_coverage(pairs)}
+    return {"part": variant.name} | ratios | {"coverage": _lost_coverage(pairs)}
 
 
 def _ratio(pairs: Sequence[tuple[Record, Record]], measure: str) -> float | None:

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
-import pandas as pd
-
 from softbins import HistogramRegressor
 from softbins.nn.objectives import Objective
 from softbins.tabular import fit
@@ -36,8 +34,6 @@ class Variant:
     keeps: tuple[str, ...] = ()
     """Stages of a fit, by their names in `softbins.tabular.fit`, that find what the whole regressor
     finds in them."""
-    of_many_categories: bool = False
-    """Whether it is only there for columns of more categories than may have a feature each."""
 
     @property
     def name(self) -> str:
@@ -49,12 +45,6 @@ class Variant:
         kind = type("Variant", (HistogramRegressor,), {"_defaults": self.defaults})
         made: HistogramRegressor = kind(preset=self.preset, random_state=seed, **self.parameters)
         return made
-
-    def concerns(self, x: pd.DataFrame) -> bool:
-        """Whether a table has what the part is for: elsewhere every bit is the same without it."""
-        most = self.defaults.columns.max_one_hot_categories
-        texts = x.select_dtypes(exclude="number")
-        return not self.of_many_categories or bool((texts.nunique() > most).any())
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -116,16 +106,6 @@ VARIANTS = (
     ),
     Variant("bins by noise", defaults=_with("bins", min_density_ratio=math.inf)),
     Variant("bins by tails", defaults=_with("bins", heavy_tail_share=0.0)),
-    Variant(
-        "statistics of categories",
-        defaults=_with("statistics", is_used=False),
-        of_many_categories=True,
-    ),
-    Variant(
-        "slopes of categories",
-        defaults=_with("statistics", max_slopes=0),
-        of_many_categories=True,
-    ),
     Variant("robust scaling", parameters={"scaling": "standard"}),
     Variant(
         "folds without duplicates",

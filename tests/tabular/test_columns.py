@@ -99,7 +99,7 @@ def test_kinds_and_inputs(case):
 
 def test_features_say_where_they_come_from():
     frame = pd.DataFrame({"a": [1.0, None], "b": ["u", "v"], "c": [1.0, 2.0]})
-    many = frame.loc[[0] * 30].assign(d=[f"{i:02}" for i in range(30)])
+    many = frame.loc[[0] * 45].assign(d=[f"{i:02}" for i in range(45)])
     assert Columns.fit(frame).encoded_features == [
         EncodedFeature(0, "value"),
         EncodedFeature(0, "is_missing"),
@@ -109,12 +109,12 @@ def test_features_say_where_they_come_from():
     ]
     features = Columns.fit(many).encoded_features
     assert [feature.content for feature in features if feature.column == 3] == [
-        *["is_category"] * 19,
+        *["is_category"] * 39,
         *("is_rare_category", "category_frequency"),
     ]
 
 
-@pytest.mark.parametrize(("count", "width"), [(19, 19), (20, 20), (21, 21), (40, 21), (5000, 21)])
+@pytest.mark.parametrize(("count", "width"), [(39, 39), (40, 40), (41, 41), (80, 41), (5000, 41)])
 def test_many_categories(count, width):
     """The first category three times, the second twice, all others once."""
     names = [f"{i:04}" for i in range(count)]
@@ -125,9 +125,9 @@ def test_many_categories(count, width):
     assert np.isfinite(inputs).all()
     assert columns.encoded_features[0] == EncodedFeature(0, "is_category", "0000")
     if count > MAX_ONE_HOT_CATEGORIES:
-        assert inputs[0].tolist() == pytest.approx([1, *[0] * 18, 0, math.log(4)])
-        assert inputs[1].tolist() == pytest.approx([0, 1, *[0] * 17, 0, math.log(3)])
-        assert inputs[20].tolist() == pytest.approx([*[0] * 19, 1, math.log(2)])
+        assert inputs[0].tolist() == pytest.approx([1, *[0] * 38, 0, math.log(4)])
+        assert inputs[1].tolist() == pytest.approx([0, 1, *[0] * 37, 0, math.log(3)])
+        assert inputs[40].tolist() == pytest.approx([*[0] * 39, 1, math.log(2)])
     unseen = columns.transform(pd.DataFrame({"x": ["new", None]}))
     assert not unseen.any()
     assert len(columns.to_json()["parts"][0]["labels"]) == min(count, MAX_KNOWN_CATEGORIES)

@@ -173,7 +173,7 @@ def statistics_of(data):
 
 def test_features_do_not_depend_on_targets_of_the_own_fold():
     generator = np.random.default_rng(0)
-    codes, y = generator.integers(0, 30, 600), generator.normal(size=600)
+    codes, y = generator.integers(0, 60, 600), generator.normal(size=600)
     before, folds = learnt(table(y + codes, shop=codes))
     own = folds.parts[0].numpy()
     changed = y + codes
@@ -187,9 +187,9 @@ def test_features_do_not_depend_on_targets_of_the_own_fold():
 def test_effects_are_what_other_columns_do_not_say():
     """Shops lie in places whose x goes with them; towns have effects of their own."""
     generator = np.random.default_rng(0)
-    shop, town = generator.integers(0, 40, 4000), generator.integers(0, 30, 4000)
-    of_shop, of_town = generator.normal(size=40), generator.normal(size=30)
-    x = 2 * generator.normal(size=40)[shop] + generator.normal(size=4000)
+    shop, town = generator.integers(0, 50, 4000), generator.integers(0, 45, 4000)
+    of_shop, of_town = generator.normal(size=50), generator.normal(size=45)
+    x = 2 * generator.normal(size=50)[shop] + generator.normal(size=4000)
     y = 3 * x + of_shop[shop] + of_town[town] + 0.3 * generator.normal(size=4000)
     data, _ = learnt(table(y, x, shop=shop, town=town))
     for found, true in zip(statistics_of(data), (of_shop[shop], of_town[town]), strict=True):
@@ -201,8 +201,8 @@ def test_effects_are_what_other_columns_do_not_say():
 def test_slopes_are_there_along_columns_that_have_them():
     """Targets grow with x as each shop has it, and the same everywhere with another column."""
     generator = np.random.default_rng(0)
-    shop, x = generator.integers(0, 40, 3000), generator.normal(size=(3000, 2))
-    of_shop = generator.normal(size=40)
+    shop, x = generator.integers(0, 50, 3000), generator.normal(size=(3000, 2))
+    of_shop = generator.normal(size=50)
     y = of_shop[shop] * x[:, 0] + 2 * x[:, 1] + 0.3 * generator.normal(size=3000)
     frame = pd.DataFrame({"shop": many(shop), "own": x[:, 0], "same": x[:, 1]})
     data = encoded_data(frame, y, scaling="standard")
@@ -220,7 +220,7 @@ def test_slopes_are_there_along_columns_that_have_them():
 def test_no_time_means_no_trees():
     """Effects are those of the targets themselves then."""
     generator = np.random.default_rng(0)
-    shop, x = generator.integers(0, 40, 1000), generator.normal(size=1000)
+    shop, x = generator.integers(0, 50, 1000), generator.normal(size=1000)
     data = table(x + shop, x, shop=shop)
     folds = Folds.random(1000, 4, 0, DEFAULTS.folds)
     how = {"defaults": STATISTICS, "scaling": "standard", "stop": Stop(1e-6)}
@@ -230,7 +230,7 @@ def test_no_time_means_no_trees():
 
 
 @pytest.mark.parametrize(
-    ("codes", "changes"), [(np.arange(300) % 20, {}), (np.arange(300) % 21, {"is_used": False})]
+    ("codes", "changes"), [(np.arange(300) % 40, {}), (np.arange(300) % 41, {"is_used": False})]
 )
 def test_few_categories_are_left_alone(codes, changes):
     data = table(np.arange(300.0), shop=codes)
