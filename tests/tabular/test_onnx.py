@@ -107,16 +107,16 @@ def test_new_values_are_encoded_the_same(case):
 
 
 def test_many_categories_and_columns_in_any_order():
-    rows = 40
+    rows = 48
     x = pd.DataFrame(
         {
             "many": [f"{i}" for i in range(rows)],
-            "gaps": [1.5, None] * 20,
+            "gaps": [1.5, None] * 24,
             "nothing": [None] * rows,
             "number": np.arange(rows) / 7,
-            "few": ["a", "b", None, ""] * 10,
+            "few": ["a", "b", None, ""] * 12,
             "empty too": [np.nan] * rows,
-            "codes": pd.Series([7.0, 2.5] * 20, dtype="category"),
+            "codes": pd.Series([7.0, 2.5] * 24, dtype="category"),
         }
     )
     columns = Columns.fit(x)
