@@ -12,8 +12,8 @@ class ColumnDefaults:
     max_one_hot_categories: int = 40
     """Categories up to which each has a feature of its own; of more, the most frequent 39 have,
     unless targets tell something of each. With 20 instead, auto93, with 74 training rows and up to
-    31 categories, has an MAE of 2.93 instead of 2.58 (five splits): what targets tell of so few rows
-    is mostly noise."""
+    31 categories, has an MAE of 2.93 instead of 2.58 (five splits): what targets tell of so few
+    rows is mostly noise."""
     max_known_categories: int = 10_000
     """Categories of a column that are remembered, so that a model file stays below a megabyte."""
     max_robust_value: float = 4.0
