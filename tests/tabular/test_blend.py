@@ -1,5 +1,7 @@
 """Shares of learners: not negative, adding up to 1, with the least error, whatever outliers do."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -81,9 +83,28 @@ def test_a_few_rows_that_nobody_can_predict_do_not_decide():
     assert robust[0] > 0.5
 
 
+def test_many_large_errors_do_decide():
+    # One row in twenty, none of which has more than a hundredth of all squared errors.
+    errors = independent(1.0, 3.0)
+    errors[::20] = [[1000.0, 900.0]]
+    assert learn_shares(errors, None, np.inf, DEFAULTS.blend)[1] == pytest.approx(1.0)
+
+
 @given(errors)
 def test_ordinary_rows_count_as_they_are(errors):
-    weights = robust_weights(errors, 5.0)
+    weights = robust_weights(errors, DEFAULTS.blend)
     assert ((weights > 0) & (weights <= 1)).all()
     size = np.sqrt(np.square(errors).mean(1))
     assert (weights[size <= 4.99 * np.median(size)] == 1).all()
+
+
+@given(errors, st.floats(0.01, 1.0))
+def test_no_row_counts_more_than_its_share_where_a_limit_can_help(errors, share):
+    limits = replace(DEFAULTS.blend, max_row_share=share, max_error=1e-6)
+    size = np.sqrt(np.square(errors).mean(1))
+    counted = robust_weights(errors, limits) * np.square(size)
+    # The lowest limit, at the smallest error, counts all rows by their absolute errors.
+    if size.min() > 1e-3 * size.max() and size.max() < 0.999 * share * size.sum():
+        assert counted.max() <= share * counted.sum() * (1 + 1e-9)
+    if size.max() ** 2 < 0.999 * share * np.square(size).sum():
+        assert counted == pytest.approx(np.square(size))

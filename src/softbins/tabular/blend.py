@@ -31,24 +31,39 @@ def learn_shares(
     which flatters the more the fewer rows that are: their squared error counts as more than it is.
     Each of the others has to save its part of the error to get a share.
     """
-    weights = robust_weights(errors, defaults.max_error) * (1.0 if weight is None else weight)
+    weights = robust_weights(errors, defaults) * (1.0 if weight is None else weight)
     products = (errors * weights[:, None]).T @ errors / weights.sum()
     products[0, 0] *= 1 + defaults.flattering_rows / rows_per_fold
     return least_error_shares(products, defaults.min_gain)
 
 
-def robust_weights(errors: Array, limit: float) -> Array:
+def robust_weights(errors: Array, defaults: BlendDefaults) -> Array:
     """Weights (n,) by which rows with errors (n, k) count as in Huber's loss.
 
-    The squared error of a row that all learners predict badly would else outweigh all others. From
-    `limit` times the median on, it counts as often as it would among absolute errors.
+    A row that all learners predict badly may outweigh all others by its squared error. Where one
+    does, errors beyond a limit count as often as they would among absolute errors. It is the
+    largest limit with which no row has more than `max_row_share` of all, but no less than
+    `max_error` times the median error.
     """
     size = np.sqrt(np.square(errors / max(np.abs(errors).max(), ROUNDING)).mean(1))
     middle = np.median(size)
     if middle == 0:
         return np.ones(len(errors))
-    weights: Array = 1 / np.maximum(1.0, size / (limit * middle))
+    limit = max(_limit_of_errors(size, defaults.max_row_share), defaults.max_error * middle)
+    weights: Array = 1 / np.maximum(1.0, size / limit)
     return weights
+
+
+def _limit_of_errors(size: Array, max_share: float) -> float:
+    """The largest of the sizes (n,) that, as the limit, leaves no row more than its share of all.
+
+    Up to the limit a row counts size^2, and beyond it limit * size. 0 if no limit is low enough.
+    """
+    limit = np.sort(size)
+    beyond = limit.sum() - limit.cumsum()
+    total = np.square(limit).cumsum() + limit * beyond
+    is_shared = limit * limit[-1] <= max_share * total
+    return float(limit[is_shared].max(initial=0.0))
 
 
 def least_error_shares(products: Array, min_gain: float) -> Array:
