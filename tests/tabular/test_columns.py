@@ -17,12 +17,9 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 
 from softbins import HistogramRegressor, NeuralRegressor, load
-from softbins.tabular.columns import (
-    MAX_KNOWN_CATEGORIES,
-    MAX_ONE_HOT_CATEGORIES,
-    Columns,
-    EncodedFeature,
-)
+from softbins.tabular.categories import MAX_ONE_HOT_CATEGORIES
+from softbins.tabular.columns import MAX_KNOWN_CATEGORIES, Columns
+from softbins.tabular.encoded_feature import EncodedFeature
 
 QUICK = {"hidden": (16,), "max_epochs": 5, "random_state": 0}
 TABULAR = QUICK | {"members": 2, "trees": False}

@@ -70,7 +70,7 @@ def _gaps(row: dict[str, list[str]], model: Any) -> list[str]:
 
 def _new_categories(row: dict[str, list[str]], model: Any) -> list[str]:
     """A line for each text that is no category of its column, which may be misspelt."""
-    from softbins.tabular.columns import CategoryEncoder
+    from softbins.tabular.categories import CategoryEncoder
 
     said = []
     for name, encoder in zip(model.columns_.names, model.columns_.encoders, strict=True):

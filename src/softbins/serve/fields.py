@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from softbins.tabular.columns import CategoryEncoder, Encoder, LeftOutEncoder
+from softbins.tabular.categories import CategoryEncoder
+from softbins.tabular.columns import Encoder, LeftOutEncoder
 from softbins.tabular.date_text import TIME_FORMAT, DateTextError, parse
 from softbins.tabular.dates import DateEncoder, clock_text, iso_text
 from softbins.tabular.encoded_feature import Label

@@ -15,7 +15,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from softbins.tabular.columns import CategoryEncoder, Columns, Encoder, LeftOutEncoder
+from softbins.tabular.categories import CategoryEncoder
+from softbins.tabular.columns import Columns, Encoder, LeftOutEncoder
 from softbins.tabular.data import TrainingData
 from softbins.tabular.dates import DateEncoder, moment_text
 from softbins.tabular.frames import ColumnKind

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softbins.nn.stopping import Stop
-from softbins.tabular.columns import CategoryEncoder
+from softbins.tabular.categories import CategoryEncoder
 from softbins.tabular.data import TrainingData
 from softbins.tabular.defaults import ScalingKind, StatisticsDefaults
 from softbins.tabular.folds import Folds

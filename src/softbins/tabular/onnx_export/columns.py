@@ -12,12 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softbins.tabular.columns import (
-    MAX_LABEL_BYTES,
-    CategoryEncoder,
-    Columns,
-    NumericEncoder,
-)
+from softbins.tabular.categories import MAX_LABEL_BYTES, CategoryEncoder
+from softbins.tabular.columns import Columns, NumericEncoder
 from softbins.tabular.dates import DateEncoder
 from softbins.tabular.encoded_feature import EncodedFeature
 from softbins.tabular.frames import Array, ColumnValues, column_title
