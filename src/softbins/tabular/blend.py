@@ -17,9 +17,8 @@ from softbins.tabular.defaults import BlendDefaults
 
 Array = NDArray[np.float64]
 
-ROUNDING = (
-    1e-12  # of all squared errors, added to their squares so that equal learners can be solved for
-)
+# Of all squared errors, added to their squares so that equal learners can be solved for.
+ROUNDING = 1e-12
 
 
 def learn_shares(
@@ -55,9 +54,10 @@ def robust_weights(errors: Array, defaults: BlendDefaults) -> Array:
 
 
 def _limit_of_errors(size: Array, max_share: float) -> float:
-    """The largest of the sizes (n,) that, as the limit, leaves no row more than its share of all.
+    """The largest of the sizes (n,) of errors that is low enough as a limit, or 0 if none is.
 
-    Up to the limit a row counts size^2, and beyond it limit * size. 0 if no limit is low enough.
+    Up to the limit a row counts size^2, and beyond it limit * size. Low enough is a limit with
+    which no row counts more than `max_share` of all.
     """
     limit = np.sort(size)
     beyond = limit.sum() - limit.cumsum()
