@@ -93,5 +93,5 @@ class BlendDefaults:
     MAE 5% and RMSE 2% larger."""
     max_error: float = 5.0
     """Median errors up to which the error of a row counts by its square in any case, as errors of
-    normal noise do. With simulated outliers MAE is a quarter lower with these limits, and RMSE a
-    twentieth."""
+    normal noise do. On seven simulated tables of each of five kinds of outliers, MAE is 0.2 to 5%
+    higher without both limits (on one table 23%), and RMSE 0 to 1.6%."""
